@@ -1,0 +1,62 @@
+//! The numbered log of everything that alters what is already there.
+
+use super::content::Content;
+use super::ids::{ChangeSeq, ConversationId, MessageId, Principal, Timestamp};
+
+/// What kind of change it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ChangeType {
+    /// Principals became members; payload `{members, reason}`.
+    MemberAdded,
+    /// Principals are members no longer; payload `{members, reason}`.
+    MemberRemoved,
+    /// A role changed; payload `{principal, role}`.
+    MemberUpdated,
+    /// Fields of the conversation changed; payload: those fields.
+    ConversationUpdated,
+}
+
+impl ChangeType {
+    const ALL: [Self; 4] = [
+        Self::MemberAdded,
+        Self::MemberRemoved,
+        Self::MemberUpdated,
+        Self::ConversationUpdated,
+    ];
+
+    /// The word of the wire and of the store.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::MemberAdded => "MEMBER_ADDED",
+            Self::MemberRemoved => "MEMBER_REMOVED",
+            Self::MemberUpdated => "MEMBER_UPDATED",
+            Self::ConversationUpdated => "CONVERSATION_UPDATED",
+        }
+    }
+
+    /// The inverse of [`ChangeType::as_str`].
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
+    }
+}
+
+/// One entry of a conversation's change log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Where.
+    pub conversation_id: ConversationId,
+    /// 1, 2, 3 … in that conversation (INV-CHG-1).
+    pub change_seq: ChangeSeq,
+    /// What kind.
+    pub change_type: ChangeType,
+    /// The message that it is about, if it is about one.
+    pub message_id: Option<MessageId>,
+    /// Compact JSON, as the type says.
+    pub payload: Content,
+    /// Who did it.
+    pub actor: Principal,
+    /// When.
+    pub changed_at: Timestamp,
+}

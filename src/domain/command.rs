@@ -1,0 +1,78 @@
+//! What is asked of a conversation's writer. Syntax has been checked at the door; rights and state have not.
+
+use super::chain::Digest;
+use super::content::{Content, MessageType};
+use super::conversation::{Adding, HistoryVisibility, Kind, Posting};
+use super::ids::{ClientMessageId, DeviceId, MessageId, Principal, Seq};
+
+/// Who acts, and on which device (that device learns the result from its reply and is spared the push).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Origin {
+    /// The token's principal.
+    pub principal: Principal,
+    /// None for REST without `X-Device-Id`: then nobody is spared.
+    pub device: Option<DeviceId>,
+}
+
+/// One thing to decide.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Makes the conversation; its id must be new.
+    Create(Create),
+    /// Says something.
+    Send(Send),
+    /// Makes principals members.
+    AddMembers {
+        /// Who adds.
+        origin: Origin,
+        /// Who is added; those who are members already are passed over.
+        members: Vec<Principal>,
+    },
+    /// Ends a membership: `target` = the actor is leaving.
+    RemoveMember {
+        /// Who removes.
+        origin: Origin,
+        /// Who goes.
+        target: Principal,
+    },
+}
+
+/// A new conversation.
+#[derive(Clone, Debug)]
+pub struct Create {
+    /// Who creates it: the OWNER of a GROUP, one of the two of a DIRECT.
+    pub origin: Origin,
+    /// DIRECT or GROUP.
+    pub kind: Kind,
+    /// The title of a GROUP.
+    pub title: Option<String>,
+    /// The others.
+    pub members: Vec<Principal>,
+    /// The same key names the same conversation: see [`super::conversation::CreationKey`].
+    pub creation_key: Option<super::conversation::CreationKey>,
+    /// What members see of the time before they joined.
+    pub history_visibility: HistoryVisibility,
+    /// Who may send.
+    pub posting: Posting,
+    /// Who may add members.
+    pub adding: Adding,
+}
+
+/// A message to be sent.
+#[derive(Clone, Debug)]
+pub struct Send {
+    /// The sender, and the device that is spared the push.
+    pub origin: Origin,
+    /// The sender's key.
+    pub client_message_id: ClientMessageId,
+    /// What kind.
+    pub message_type: MessageType,
+    /// What it says, in compact form.
+    pub content: Content,
+    /// Its fingerprint, computed once at the door.
+    pub content_hash: Digest,
+    /// What it answers.
+    pub quoted_message_id: Option<MessageId>,
+    /// Refuse unless the head is here.
+    pub expected_last_seq: Option<Seq>,
+}

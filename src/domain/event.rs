@@ -1,0 +1,61 @@
+//! What became true. A commit stores a list of these, memory applies them, delivery spreads them: one list for all three.
+
+use std::sync::Arc;
+
+use super::change::Change;
+use super::conversation::{CreationKey, Header};
+use super::ids::{DeviceId, Principal};
+use super::member::{Member, Role};
+use super::message::Message;
+
+/// One fact of a conversation, in the order in which it became true.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The conversation exists.
+    Created {
+        /// What it is.
+        header: Arc<Header>,
+        /// Who is in it.
+        members: Vec<Member>,
+        /// By which it is found again.
+        creation_key: Option<CreationKey>,
+    },
+    /// A message has its number.
+    MessageSent {
+        /// The message.
+        message: Arc<Message>,
+        /// The sender's device that is spared the push.
+        device: Option<DeviceId>,
+    },
+    /// Principals are members from here on.
+    MembersAdded {
+        /// Who.
+        members: Vec<Member>,
+    },
+    /// A principal is no member from here on: nothing that follows is for them.
+    MemberRemoved {
+        /// Who.
+        principal: Principal,
+        /// Whether they went by themselves.
+        left: bool,
+    },
+    /// A member has another role.
+    RoleChanged {
+        /// Who.
+        principal: Principal,
+        /// The new one.
+        role: Role,
+    },
+    /// Owner, status, title … are as said here.
+    HeaderChanged {
+        /// The whole of it.
+        header: Arc<Header>,
+    },
+    /// An entry of the change log; it stands after the fact that it reports.
+    Changed {
+        /// The entry.
+        change: Arc<Change>,
+        /// The actor's device that is spared the push.
+        device: Option<DeviceId>,
+    },
+}

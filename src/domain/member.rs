@@ -1,0 +1,77 @@
+//! Belonging to a conversation.
+
+use super::ids::{CountNo, Principal, Seq, Timestamp};
+
+/// What a member may do. Ordered: `Member < Admin < Owner`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Role {
+    /// Speaks and reads.
+    Member,
+    /// Manages members of role MEMBER and the settings.
+    Admin,
+    /// The one owner of a group.
+    Owner,
+}
+
+impl Role {
+    /// The small number that stands for it at rest.
+    #[must_use]
+    pub const fn code(self) -> i16 {
+        match self {
+            Self::Member => 1,
+            Self::Admin => 2,
+            Self::Owner => 3,
+        }
+    }
+
+    /// The inverse of [`Role::code`].
+    #[must_use]
+    pub fn from_code(code: i16) -> Option<Self> {
+        [Self::Member, Self::Admin, Self::Owner]
+            .into_iter()
+            .find(|role| role.code() == code)
+    }
+
+    /// The word of the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Member => "MEMBER",
+            Self::Admin => "ADMIN",
+            Self::Owner => "OWNER",
+        }
+    }
+}
+
+/// A present member, as the conversation's writer holds it: small, since a group may have 100,000.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Who.
+    pub principal: Principal,
+    /// What they may do.
+    pub role: Role,
+    /// The head when the present membership began: the seq of their own `member_added` message, 1 for the founders
+    /// of a GROUP, 0 in a DIRECT.
+    pub joined_seq: Seq,
+    /// When it began.
+    pub joined_at: Timestamp,
+    /// Everything up to here is hidden from this member alone; kept when they leave and come back.
+    pub cleared_seq: Seq,
+}
+
+/// A member's own view of a conversation: the `me` of the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Membership {
+    /// What the writer knows too.
+    pub member: Member,
+    /// Read up to here; never falls, never passes the head (INV-READ-1).
+    pub last_read_seq: Seq,
+    /// `count_no` at `last_read_seq`: unread is the head's `count_no` less this (INV-UNREAD-1).
+    pub last_read_count_no: CountNo,
+    /// Marked as unread by hand.
+    pub marked_unread: bool,
+    /// No `push.required`, not in the total.
+    pub muted: bool,
+    /// First in the list.
+    pub pinned: bool,
+}

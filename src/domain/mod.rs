@@ -1,0 +1,37 @@
+//! RULES. Pure functions and values: no async, no clock, no database, no actix.
+//!
+//! Never here: a look at the time, chance, a wait, or a word about how something is stored or sent.
+//! Invariants decided here: INV-SEQ-1, INV-IDEM-1, INV-CHG-1, INV-VIS-1 (their texts stand in `lib.rs`).
+
+pub mod chain;
+pub mod change;
+pub mod command;
+pub mod content;
+pub mod conversation;
+pub mod decide;
+pub mod error;
+pub mod event;
+pub mod ids;
+pub mod json;
+pub mod member;
+pub mod message;
+pub mod policy;
+pub mod snowflake;
+pub mod visibility;
+
+pub use chain::Digest;
+pub use change::{Change, ChangeType};
+pub use command::{Command, Create, Origin, Send};
+pub use content::{Content, MessageType};
+pub use conversation::{
+    Adding, Conversation, Counters, CreationKey, Head, Header, HistoryVisibility, Kind, Posting, Status,
+};
+pub use decide::{Batch, Context, Draft, Fact, Facts, Outcome, Quotable, Refusal};
+pub use error::{DomainError, InvalidField};
+pub use event::Event;
+pub use ids::{
+    ChangeSeq, ClientMessageId, ClientRequestId, ConversationId, CountNo, DeviceId, ExternalId, MessageId, Principal,
+    PrincipalType, Seq, Timestamp,
+};
+pub use member::{Member, Membership, Role};
+pub use message::{KeyRecord, Message, MessageStatus};

@@ -1,0 +1,62 @@
+//! Who may do what. Judged by the conversation's writer at the moment the number is given.
+
+use super::conversation::{Adding, Header, Kind, Posting, Status};
+use super::error::DomainError;
+use super::member::{Member, Role};
+
+/// May this member send here? Rights come before state.
+pub fn may_send(header: &Header, member: &Member) -> Result<(), DomainError> {
+    match (header.kind, header.posting) {
+        (Kind::Inbox, _) => return Err(DomainError::Forbidden("only the server writes to an inbox")),
+        (Kind::Group, Posting::Admins) if member.role < Role::Admin => {
+            return Err(DomainError::Forbidden("only admins may post here"));
+        }
+        _ => {}
+    }
+    open(header)
+}
+
+/// May this member add others?
+pub fn may_add(header: &Header, actor: &Member) -> Result<(), DomainError> {
+    fixed(header)?;
+    if header.adding == Adding::Admins && actor.role < Role::Admin {
+        return Err(DomainError::Forbidden("only admins may add members here"));
+    }
+    open(header)
+}
+
+/// May `actor` end the membership of `target` (who may be gone already)? Leaving is not asked here.
+pub fn may_remove(header: &Header, actor: &Member, target: Option<&Member>) -> Result<(), DomainError> {
+    fixed(header)?;
+    match (actor.role, target.map(|target| target.role)) {
+        (_, Some(Role::Owner)) => Err(DomainError::Forbidden("nobody removes the owner")),
+        (Role::Owner, Some(_)) | (Role::Admin, Some(Role::Member)) => open(header),
+        (Role::Owner | Role::Admin, None) => Err(DomainError::NotFound("no such member")),
+        _ => Err(DomainError::Forbidden(
+            "your role does not allow you to remove this member",
+        )),
+    }
+}
+
+/// May this member leave?
+pub fn may_leave(header: &Header) -> Result<(), DomainError> {
+    fixed(header)?;
+    open(header)
+}
+
+/// The members of a DIRECT or an INBOX never change.
+fn fixed(header: &Header) -> Result<(), DomainError> {
+    if header.kind == Kind::Group {
+        Ok(())
+    } else {
+        Err(DomainError::Forbidden("the members of this conversation are fixed"))
+    }
+}
+
+fn open(header: &Header) -> Result<(), DomainError> {
+    if header.status == Status::Active {
+        Ok(())
+    } else {
+        Err(DomainError::Closed)
+    }
+}

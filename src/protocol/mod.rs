@@ -1,0 +1,5 @@
+//! WHAT CLIENTS SEE: serde types of the wire contract. No actix, no decision, no row of a database.
+
+pub mod convert;
+pub mod error;
+pub mod view;

@@ -1,0 +1,215 @@
+//! The objects of the contract's section 1, as JSON. Ids are strings, numbers are numbers, content is passed through.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::convert;
+use crate::domain;
+
+/// `{"type","id"}`
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Principal {
+    /// USER, AGENT or SYSTEM.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// A decimal string.
+    #[serde(serialize_with = "convert::decimal")]
+    pub id: i64,
+}
+
+/// A message.
+#[derive(Debug, Serialize)]
+pub struct Message<'a> {
+    #[serde(serialize_with = "convert::decimal")]
+    message_id: i64,
+    #[serde(serialize_with = "convert::decimal")]
+    conversation_id: i64,
+    seq: i64,
+    sender: Principal,
+    client_message_id: Option<&'a str>,
+    message_type: &'a str,
+    content: &'a RawValue,
+    #[serde(serialize_with = "convert::optional_decimal")]
+    quoted_message_id: Option<i64>,
+    status: &'static str,
+    #[serde(serialize_with = "convert::time")]
+    sent_at: domain::Timestamp,
+    #[serde(serialize_with = "convert::optional_time")]
+    edited_at: Option<domain::Timestamp>,
+    change_seq: i64,
+    count_no: i64,
+    #[serde(serialize_with = "convert::display")]
+    content_hash: domain::Digest,
+    #[serde(serialize_with = "convert::display")]
+    chain_hash: domain::Digest,
+    reactions: [(); 0],
+    pinned: bool,
+}
+
+impl<'a> From<&'a domain::Message> for Message<'a> {
+    fn from(message: &'a domain::Message) -> Self {
+        Self {
+            message_id: message.message_id.get(),
+            conversation_id: message.conversation_id.get(),
+            seq: message.seq.get(),
+            sender: message.sender.into(),
+            client_message_id: message.client_message_id.as_ref().map(domain::ClientMessageId::as_str),
+            message_type: message.message_type.as_str(),
+            content: convert::raw(message.content.as_str()),
+            quoted_message_id: message.quoted_message_id.map(domain::MessageId::get),
+            status: message.status.as_str(),
+            sent_at: message.sent_at,
+            edited_at: message.edited_at,
+            change_seq: message.change_seq.get(),
+            count_no: message.count_no.get(),
+            content_hash: message.content_hash,
+            chain_hash: message.chain_hash,
+            reactions: [],
+            pinned: false,
+        }
+    }
+}
+
+impl From<domain::Principal> for Principal {
+    fn from(principal: domain::Principal) -> Self {
+        Self {
+            kind: principal.kind.as_str(),
+            id: principal.id,
+        }
+    }
+}
+
+/// An entry of the change log.
+#[derive(Debug, Serialize)]
+pub struct Change<'a> {
+    #[serde(serialize_with = "convert::decimal")]
+    conversation_id: i64,
+    change_seq: i64,
+    change_type: &'static str,
+    payload: &'a RawValue,
+    actor: Principal,
+    #[serde(serialize_with = "convert::time")]
+    changed_at: domain::Timestamp,
+}
+
+impl<'a> From<&'a domain::Change> for Change<'a> {
+    fn from(change: &'a domain::Change) -> Self {
+        Self {
+            conversation_id: change.conversation_id.get(),
+            change_seq: change.change_seq.get(),
+            change_type: change.change_type.as_str(),
+            payload: convert::raw(change.payload.as_str()),
+            actor: change.actor.into(),
+            changed_at: change.changed_at,
+        }
+    }
+}
+
+/// A member, as others see one.
+#[derive(Debug, Serialize)]
+pub struct Member {
+    principal: Principal,
+    role: &'static str,
+    joined_seq: i64,
+    #[serde(serialize_with = "convert::time")]
+    joined_at: domain::Timestamp,
+}
+
+impl From<&domain::Member> for Member {
+    fn from(member: &domain::Member) -> Self {
+        Self {
+            principal: member.principal.into(),
+            role: member.role.as_str(),
+            joined_seq: member.joined_seq.get(),
+            joined_at: member.joined_at,
+        }
+    }
+}
+
+/// The `me` of a conversation.
+#[derive(Debug, Serialize)]
+pub struct Me {
+    role: &'static str,
+    last_read_seq: i64,
+    unread_count: i64,
+    mention_count: i64,
+    marked_unread: bool,
+    muted: bool,
+    pinned: bool,
+    cleared_seq: i64,
+    joined_seq: i64,
+}
+
+impl Me {
+    /// From a membership and the head that it is counted against.
+    #[must_use]
+    pub fn new(membership: &domain::Membership, head: &domain::Head) -> Self {
+        Self {
+            role: membership.member.role.as_str(),
+            last_read_seq: membership.last_read_seq.get(),
+            // Sending moves the sender's position, so what is above it is by others (INV-UNREAD-1).
+            unread_count: (head.last_count_no.get() - membership.last_read_count_no.get()).max(0),
+            mention_count: 0,
+            marked_unread: membership.marked_unread,
+            muted: membership.muted,
+            pinned: membership.pinned,
+            cleared_seq: membership.member.cleared_seq.get(),
+            joined_seq: membership.member.joined_seq.get(),
+        }
+    }
+}
+
+/// A conversation, as one member sees it.
+#[derive(Debug, Serialize)]
+pub struct Conversation<'a> {
+    #[serde(serialize_with = "convert::decimal")]
+    conversation_id: i64,
+    kind: &'static str,
+    title: Option<&'a str>,
+    avatar_url: Option<&'a str>,
+    owner: Option<Principal>,
+    history_visibility: &'static str,
+    posting: &'static str,
+    adding: &'static str,
+    last_seq: i64,
+    last_change_seq: i64,
+    last_message: Option<Message<'a>>,
+    member_count: u64,
+    status: &'static str,
+    #[serde(serialize_with = "convert::time")]
+    created_at: domain::Timestamp,
+    #[serde(serialize_with = "convert::time")]
+    updated_at: domain::Timestamp,
+    me: Me,
+}
+
+impl<'a> Conversation<'a> {
+    /// `last_message` must be one that the member may see.
+    #[must_use]
+    pub fn new(
+        header: &'a domain::Header,
+        head: &domain::Head,
+        member_count: u64,
+        membership: &domain::Membership,
+        last_message: Option<&'a domain::Message>,
+    ) -> Self {
+        Self {
+            conversation_id: header.conversation_id.get(),
+            kind: header.kind.as_str(),
+            title: header.title.as_deref(),
+            avatar_url: header.avatar_url.as_deref(),
+            owner: header.owner.map(Into::into),
+            history_visibility: header.history_visibility.as_str(),
+            posting: header.posting.as_str(),
+            adding: header.adding.as_str(),
+            last_seq: head.last_seq.get(),
+            last_change_seq: head.last_change_seq.get(),
+            last_message: last_message.map(Into::into),
+            member_count,
+            status: header.status.as_str(),
+            created_at: header.created_at,
+            updated_at: header.updated_at,
+            me: Me::new(membership, head),
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! FACTS AT REST: the traits, in the words of the domain. `sql` implements them for SQLite, PostgreSQL and
+//! MySQL/MariaDB with one text; `memory` implements them for tests and the simulation. `tests/storage` holds every
+//! implementation to one contract.
+//!
+//! Never here: a decision. A store keeps what the domain decided and says honestly what became of it:
+//! stored, not stored, or [`CommitError::Unknown`].
+//!
+//! Invariants: INV-OWN-1 (a commit whose counters moved stores nothing), INV-IDEM-1 (unique key), INV-COST-1
+//! (statements and rows of a send do not depend on the number of members).
+
+pub mod memory;
+pub mod sql;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use thiserror::Error;
+
+use crate::domain::{
+    Change, ChangeSeq, ClientMessageId, Conversation, ConversationId, Counters, CreationKey, DeviceId, Event,
+    ExternalId, Head, Header, KeyRecord, Member, Membership, Message, MessageId, Principal, PrincipalType, Quotable,
+    Seq, Timestamp,
+};
+
+/// Why a read or a small write failed. Inside words only: clients get a code and a `trace_id`.
+#[derive(Clone, Debug, Error)]
+pub enum StoreError {
+    /// The database cannot be reached or does not answer in time; trying again may help.
+    #[error("the database is unavailable: {0}")]
+    Unavailable(String),
+    /// A row that cannot be: a bug or a damaged store.
+    #[error("inconsistent data: {0}")]
+    Inconsistent(String),
+    /// All 1,024 worker ids are leased.
+    #[error(
+        "all 1,024 worker ids are leased by running nodes; stop one, or wait until the lease of a stopped one ends"
+    )]
+    NoFreeWorker,
+}
+
+/// Why a commit stored nothing, or may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum CommitError {
+    /// The counters moved: somebody else wrote this conversation. Nothing is stored.
+    #[error("another writer has moved the counters")]
+    Fenced,
+    /// A `client_message_id` of it was used before. Nothing is stored.
+    #[error("a key was used before")]
+    KeyTaken,
+    /// The creation key or the id of a new conversation exists. Nothing is stored.
+    #[error("the conversation exists")]
+    Exists,
+    /// The database refused or was not reached. Nothing is stored; trying again may help.
+    #[error("the database did not take it")]
+    Failed,
+    /// The connection was lost before the answer: it may be stored, now or in a moment.
+    #[error("the outcome is unknown")]
+    Unknown,
+}
+
+/// What became of one [`Commit`].
+pub type CommitResult = Result<(), CommitError>;
+/// What a read gives.
+pub type StoreResult<T> = Result<T, StoreError>;
+
+/// One conversation's batch, all or nothing.
+#[derive(Clone, Debug)]
+pub struct Commit {
+    /// Which conversation.
+    pub conversation_id: ConversationId,
+    /// The counters it was decided on; `None` = the conversation is new (its first event is `Created`).
+    pub expected: Option<Counters>,
+    /// What is to become true.
+    pub events: Vec<Event>,
+    /// The header afterwards.
+    pub header: Arc<Header>,
+    /// The head afterwards.
+    pub head: Head,
+    /// Present members afterwards.
+    pub member_count: usize,
+}
+
+/// A committer lane's own way to write. It is used by one task that is never cancelled (B19).
+#[async_trait]
+pub trait Writer: Send {
+    /// Stores each batch or nothing of it, in one transaction where possible; a bad one never fails its neighbours.
+    /// The answers stand in the order of the commits. Stores with a commit: the messages, the changes, the members,
+    /// the new counters (compare-and-set), and each sender's read position.
+    async fn commit(&mut self, commits: &[Commit]) -> Vec<CommitResult>;
+}
+
+/// A conversation as one principal sees it.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// What it is.
+    pub header: Header,
+    /// Where it stands.
+    pub head: Head,
+    /// Present members.
+    pub member_count: u64,
+    /// The viewer's; `None` = not a member (any more).
+    pub membership: Option<Membership>,
+    /// The newest message that is not RECALLED or DELETED.
+    pub last_message: Option<Message>,
+}
+
+/// Where a page of the conversation list ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListPosition {
+    /// Pinned ones come first.
+    pub pinned: bool,
+    /// Then the latest activity.
+    pub last_activity_at: Timestamp,
+    /// Then the higher id.
+    pub conversation_id: ConversationId,
+}
+
+/// Where a page of the member list ends: ordered by the time of joining.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemberPosition {
+    /// The last one's.
+    pub joined_seq: Seq,
+    /// The last one.
+    pub principal: Principal,
+}
+
+/// Conversations and members.
+#[async_trait]
+pub trait ConversationStore: Send + Sync {
+    /// The state of a writer (without recent keys); the head's seq is `MAX(seq)` of the messages.
+    async fn load(&self, id: ConversationId) -> StoreResult<Option<Conversation>>;
+    /// The conversation that has this creation key.
+    async fn by_creation_key(&self, key: &CreationKey) -> StoreResult<Option<ConversationId>>;
+    /// One conversation as `viewer` sees it.
+    async fn seen(&self, id: ConversationId, viewer: Principal) -> StoreResult<Option<Seen>>;
+    /// The viewer's conversations after a position, pinned first, then by latest activity; at most `limit`.
+    async fn list(&self, viewer: Principal, after: Option<ListPosition>, limit: u32) -> StoreResult<Vec<Seen>>;
+    /// Present members after a position, in order of joining; at most `limit`.
+    async fn members(&self, id: ConversationId, after: Option<MemberPosition>, limit: u32) -> StoreResult<Vec<Member>>;
+    /// What reads check: the header and the viewer's membership; `None` = no such conversation.
+    async fn access(&self, id: ConversationId, viewer: Principal) -> StoreResult<Option<(Header, Option<Member>)>>;
+    /// All conversations in which `principal` is a present member.
+    async fn ids_of(&self, principal: Principal) -> StoreResult<Vec<ConversationId>>;
+}
+
+/// Which part of the history a page shows. The bounds are exclusive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageQuery {
+    /// Which conversation.
+    pub conversation_id: ConversationId,
+    /// Whose deletions are left out.
+    pub viewer: Principal,
+    /// Newer than this.
+    pub after: Seq,
+    /// Older than this; `None` = up to the head.
+    pub before: Option<Seq>,
+    /// Take the oldest of the range (else the newest). The page is ascending either way.
+    pub oldest_first: bool,
+    /// At most so many.
+    pub limit: u32,
+}
+
+/// Messages and changes.
+#[async_trait]
+pub trait MessageStore: Send + Sync {
+    /// A page of what `viewer` may see (not DELETED, not deleted for the viewer), ascending by seq.
+    async fn page(&self, query: PageQuery) -> StoreResult<Vec<Message>>;
+    /// A message by id, as it is now, whoever may see it.
+    async fn message(&self, id: MessageId) -> StoreResult<Option<Message>>;
+    /// Has `viewer` deleted this message for themselves?
+    async fn hidden(&self, id: MessageId, viewer: Principal) -> StoreResult<bool>;
+    /// Which of these keys were used in the conversation.
+    async fn keys(
+        &self,
+        id: ConversationId,
+        keys: &[(Principal, ClientMessageId)],
+    ) -> StoreResult<Vec<((Principal, ClientMessageId), KeyRecord)>>;
+    /// What a quote has to know of a message of this conversation.
+    async fn quotable(
+        &self,
+        id: ConversationId,
+        message: MessageId,
+        viewer: Principal,
+    ) -> StoreResult<Option<Quotable>>;
+    /// Raw messages with `after < seq`, ascending, at most `limit`: for recovery and `check`.
+    async fn messages_after(&self, id: ConversationId, after: Seq, limit: u32) -> StoreResult<Vec<Message>>;
+    /// Raw changes with `after < change_seq`, ascending, at most `limit`.
+    async fn changes_after(&self, id: ConversationId, after: ChangeSeq, limit: u32) -> StoreResult<Vec<Change>>;
+}
+
+/// Users and agents.
+#[async_trait]
+pub trait PrincipalStore: Send + Sync {
+    /// Makes those rows that are not there.
+    async fn provision(&self, principals: &[Principal], now: Timestamp) -> StoreResult<()>;
+    /// Those of `principals` that have a row.
+    async fn known(&self, principals: &[Principal]) -> StoreResult<Vec<Principal>>;
+    /// The principal that has this external id.
+    async fn by_external_id(&self, kind: PrincipalType, external_id: &ExternalId) -> StoreResult<Option<Principal>>;
+    /// Gives `principal` to an external id that has none yet; answers who has it afterwards (100 may ask at once).
+    async fn adopt_external_id(
+        &self,
+        principal: Principal,
+        external_id: &ExternalId,
+        now: Timestamp,
+    ) -> StoreResult<Principal>;
+}
+
+/// How far a device has acknowledged a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceCursor {
+    /// Which conversation.
+    pub conversation_id: ConversationId,
+    /// Messages up to here.
+    pub seq: Seq,
+    /// Changes up to here.
+    pub change_seq: ChangeSeq,
+}
+
+/// Devices and their cursors.
+#[async_trait]
+pub trait DeviceStore: Send + Sync {
+    /// The device was here.
+    async fn touch_device(
+        &self,
+        principal: Principal,
+        device: &DeviceId,
+        platform: Option<&str>,
+        now: Timestamp,
+    ) -> StoreResult<()>;
+    /// Moves cursors, never back, never beyond the head; conversations in which the principal is no member are passed over.
+    async fn acknowledge(
+        &self,
+        principal: Principal,
+        device: &DeviceId,
+        acks: &[DeviceCursor],
+        now: Timestamp,
+    ) -> StoreResult<()>;
+    /// The device's cursors.
+    async fn cursors(&self, principal: Principal, device: &DeviceId) -> StoreResult<Vec<DeviceCursor>>;
+}
+
+/// A worker id on loan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// Below 1,024.
+    pub worker: u16,
+    /// No id of this time or earlier may be given: the newest that any node is known to have given.
+    pub not_before: Timestamp,
+}
+
+/// The nodes' rows: worker ids are leased, so that two processes on one database never give the same id (B10).
+#[async_trait]
+pub trait NodeStore: Send + Sync {
+    /// Takes a free worker id until `lease_until`; `node` is a UUID of this process.
+    async fn claim_worker(&self, node: &str, now: Timestamp, lease_until: Timestamp) -> StoreResult<Lease>;
+    /// Goes on holding it; `false` = it is not ours any more. Also keeps the last time issued.
+    async fn renew_worker(
+        &self,
+        node: &str,
+        worker: u16,
+        lease_until: Timestamp,
+        last_issued: Timestamp,
+    ) -> StoreResult<bool>;
+    /// Gives it back.
+    async fn release_worker(&self, node: &str, worker: u16, last_issued: Timestamp) -> StoreResult<()>;
+}
+
+/// Small values of the store as a whole: `hs256_secret`, `store_epoch`.
+#[async_trait]
+pub trait SettingStore: Send + Sync {
+    /// The value of `name`; `value` is kept if there is none. Answers what is kept afterwards.
+    async fn setting_or(&self, name: &str, value: &str) -> StoreResult<String>;
+    /// Is the database reachable?
+    async fn ping(&self) -> StoreResult<()>;
+}
+
+/// What `check` compares with the messages.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    /// What it is.
+    pub header: Header,
+    /// The stored counters (not `MAX(seq)`).
+    pub head: Head,
+    /// The stored number of members.
+    pub member_count: u64,
+    /// The rows of present members.
+    pub member_rows: u64,
+    /// The highest `last_read_seq` of a member.
+    pub highest_read_seq: Seq,
+}
+
+/// Reads for `onescribe check`.
+#[async_trait]
+pub trait AuditStore: Send + Sync {
+    /// Conversations with an id above `after`, ascending, at most `limit`.
+    async fn conversation_ids(&self, after: Option<ConversationId>, limit: u32) -> StoreResult<Vec<ConversationId>>;
+    /// The stored counters of one, read at one moment.
+    async fn ledger(&self, id: ConversationId) -> StoreResult<Option<Ledger>>;
+}
+
+/// Everything that a server asks of its store.
+#[async_trait]
+pub trait Store:
+    ConversationStore + MessageStore + PrincipalStore + DeviceStore + NodeStore + SettingStore + AuditStore
+{
+    /// A writer of its own for a committer lane. Connects when it is first used, and again after a loss.
+    fn writer(&self) -> Box<dyn Writer>;
+    /// How many lanes are useful: 1 for SQLite, 2 for the others.
+    fn lanes(&self) -> usize;
+}
