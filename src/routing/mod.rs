@@ -1,5 +1,7 @@
 //! WHO OWNS A CONVERSATION: a stable hash gives the node and the arbiter; the registry gives the running actor.
 
 pub mod bus;
+pub mod owner;
 
 pub use bus::Bus;
+pub use owner::{NodeId, arbiter_of, owner_of};
