@@ -1,1 +1,311 @@
-//! config
+//! What an operator can set: plain data, one struct per section of `config.toml`. Each part of the server is handed
+//! its own section and nothing else.
+//!
+//! Never here: a default that is not written in `config.toml` too (a test compares the two), a value that was not
+//! checked, a secret that can be printed.
+
+mod check;
+mod load;
+mod reader;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+pub use load::{ConfigErrors, Sources, load};
+pub use secrecy::{ExposeSecret, SecretString};
+
+/// Everything. The defaults are those of the contract.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// The doors of the process.
+    pub server: Server,
+    /// The store.
+    pub database: Database,
+    /// Who may come in.
+    pub auth: Auth,
+    /// The administrator's door.
+    pub admin: Admin,
+    /// What one client may ask for.
+    pub limits: Limits,
+    /// The writers of the conversations.
+    pub conversation: Conversation,
+    /// Mobile push. Not used yet.
+    pub push: Push,
+    /// Calls to other systems. Not used yet.
+    pub webhooks: Webhooks,
+    /// What is written to stderr.
+    pub log: Log,
+}
+
+/// `[server]`
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// Address and port; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Threads that serve connections; 0 = one per core.
+    pub workers: usize,
+    /// Connections that one worker holds at once.
+    pub connections_per_worker: usize,
+    /// Connections that the kernel keeps until they are accepted.
+    pub backlog: u32,
+    /// How long a client may take to send the head of a request.
+    pub request_timeout_secs: u64,
+    /// How long an idle HTTP connection is kept.
+    pub keep_alive_secs: u64,
+    /// How long a WebSocket may take to say `hello`.
+    pub hello_timeout_secs: u64,
+    /// How often the server pings; silent for two of them is dead.
+    pub heartbeat_secs: u64,
+    /// How long a shutdown may take.
+    pub shutdown_secs: u64,
+}
+
+/// `[database]`
+#[derive(Clone, Debug)]
+pub struct Database {
+    /// Where the store is. May hold a password.
+    pub url: SecretString,
+    /// Bring the schema up to date at the start.
+    pub auto_migrate: bool,
+    /// Connections for reads.
+    pub read_connections: u32,
+    /// Commits that are under way at once, each on a connection of its own; 0 = as many as are useful.
+    pub lanes: usize,
+    /// Conversations that one commit takes at most.
+    pub commit_conversations: usize,
+    /// How long a statement waits for a connection, and a connection for the database.
+    pub connect_timeout_secs: u64,
+    /// How long the lease of a worker id lasts; a process that cannot renew it in time gives out no ids.
+    pub lease_secs: u64,
+}
+
+/// `[auth]`
+#[derive(Clone, Debug)]
+pub struct Auth {
+    /// The secret of HS256 tokens; none = one is made and kept in the store (on loopback addresses only).
+    pub hs256_secret: Option<SecretString>,
+    /// A PEM file with the public key of RS256, ES256 or EdDSA tokens.
+    pub public_key_file: Option<PathBuf>,
+    /// A JWKS file with public keys.
+    pub jwks_file: Option<PathBuf>,
+    /// What `iss` must be.
+    pub issuer: Option<String>,
+    /// What `aud` must contain.
+    pub audience: Option<String>,
+    /// Principals that are not known yet are made on first sight.
+    pub auto_provision: bool,
+}
+
+/// `[admin]`
+#[derive(Clone, Debug, Default)]
+pub struct Admin {
+    /// The bearer token of `/admin/v1`; none = there is no such door. Not used yet.
+    pub api_key: Option<SecretString>,
+}
+
+/// `[limits]`
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Content of one message, in compact form.
+    pub content_bytes: usize,
+    /// A WebSocket frame from a client, and the body of a REST request.
+    pub frame_bytes: usize,
+    /// What may wait for one connection before it is closed with 4008.
+    pub outbound_bytes: usize,
+    /// How old the oldest thing that waits for one connection may become before it is closed with 4008.
+    pub outbound_secs: u64,
+    /// Entries of one `message.ack`.
+    pub acks_per_frame: usize,
+    /// A file. Not used yet.
+    pub upload_bytes: u64,
+    /// How long a sender may recall. Told to clients; not used yet otherwise.
+    pub recall_window_secs: u64,
+    /// How long a streamed reply may be silent. Not used yet.
+    pub stream_timeout_secs: u64,
+    /// Requests of one principal; 0 = no limit. Not used yet.
+    pub requests_per_second: u32,
+    /// How many of them may come at once. Not used yet.
+    pub requests_burst: u32,
+    /// Connections from one address; 0 = no limit. Not used yet.
+    pub connects_per_second: u32,
+    /// How many of them may come at once. Not used yet.
+    pub connects_burst: u32,
+}
+
+/// `[conversation]`
+#[derive(Clone, Debug)]
+pub struct Conversation {
+    /// A writer that nobody asked for so long leaves memory.
+    pub idle_secs: u64,
+    /// Commands that may wait for one conversation; more are `overloaded`.
+    pub mailbox_commands: usize,
+    /// Commands that one commit takes from one conversation.
+    pub batch_commands: usize,
+}
+
+/// `[push]`
+#[derive(Clone, Debug)]
+pub struct Push {
+    /// How long a device may take to acknowledge before its user counts as away.
+    pub after_secs: u64,
+}
+
+/// `[webhooks]`
+#[derive(Clone, Debug, Default)]
+pub struct Webhooks {
+    /// Call private and loopback addresses too.
+    pub allow_private_addresses: bool,
+}
+
+/// `[log]`
+#[derive(Clone, Copy, Debug)]
+pub struct Log {
+    /// Lines for people or for machines.
+    pub format: LogFormat,
+    /// What is worth a line.
+    pub level: LogLevel,
+}
+
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name { $($(#[$vdoc])* $variant),+ }
+
+        impl $name {
+            /// The words of the file.
+            pub const WORDS: &'static [&'static str] = &[$($word),+];
+
+            /// The word of the file.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word),+ }
+            }
+
+            /// The inverse of `as_str`.
+            #[must_use]
+            pub fn parse(text: &str) -> Option<Self> {
+                match text { $($word => Some(Self::$variant),)+ _ => None }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+    };
+}
+
+words!(
+    /// How a log line looks.
+    LogFormat {
+        /// For people.
+        Text = "text",
+        /// One JSON object a line.
+        Json = "json",
+    }
+);
+words!(
+    /// The least important line that is still written.
+    LogLevel {
+        /// Something is lost or broken.
+        Error = "error",
+        /// Somebody should look at it.
+        Warn = "warn",
+        /// Starts, stops and the like.
+        Info = "info",
+        /// Every request.
+        Debug = "debug",
+        /// Everything, also of the libraries.
+        Trace = "trace",
+    }
+);
+
+impl Default for Server {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
+            workers: 0,
+            connections_per_worker: 25_000,
+            backlog: 4_096,
+            request_timeout_secs: 10,
+            keep_alive_secs: 75,
+            hello_timeout_secs: 10,
+            heartbeat_secs: 30,
+            shutdown_secs: 20,
+        }
+    }
+}
+
+impl Default for Database {
+    fn default() -> Self {
+        Self {
+            url: SecretString::from("sqlite://onescribe.db"),
+            auto_migrate: true,
+            read_connections: 8,
+            lanes: 0,
+            commit_conversations: 256,
+            connect_timeout_secs: 5,
+            lease_secs: 60,
+        }
+    }
+}
+
+impl Default for Auth {
+    fn default() -> Self {
+        Self {
+            hs256_secret: None,
+            public_key_file: None,
+            jwks_file: None,
+            issuer: None,
+            audience: None,
+            auto_provision: true,
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            content_bytes: 65_536,
+            frame_bytes: 131_072,
+            outbound_bytes: 2_097_152,
+            outbound_secs: 30,
+            acks_per_frame: 500,
+            upload_bytes: 104_857_600,
+            recall_window_secs: 120,
+            stream_timeout_secs: 60,
+            requests_per_second: 200,
+            requests_burst: 1_000,
+            connects_per_second: 50,
+            connects_burst: 500,
+        }
+    }
+}
+
+impl Default for Conversation {
+    fn default() -> Self {
+        Self {
+            idle_secs: 300,
+            mailbox_commands: 1_024,
+            batch_commands: 256,
+        }
+    }
+}
+
+impl Default for Push {
+    fn default() -> Self {
+        Self { after_secs: 30 }
+    }
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self {
+            format: LogFormat::Text,
+            level: LogLevel::Info,
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Every rule: the range of each leaf, and what leaves owe to one another.
+
+use std::net::SocketAddr;
+
+use secrecy::ExposeSecret as _;
+
+use super::reader::Reader;
+use super::{Admin, Auth, Config, Conversation, Database, Limits, Log, LogFormat, LogLevel, Push, Server, Webhooks};
+
+/// The shortest secret: 256 bits, what HS256 asks for (RFC 7518, 3.2).
+const SECRET_BYTES_MIN: usize = 32;
+/// The shortest admin key.
+const API_KEY_BYTES_MIN: usize = 16;
+/// A day: longer waits are mistakes.
+const SECS_MAX: u64 = 86_400;
+/// What one batch of full-size messages may come to stays under the packet limit of the databases.
+const CONTENT_BYTES_MAX: usize = 1 << 20;
+/// Above this, one frame costs more memory than a small server has for it.
+const FRAME_BYTES_MAX: usize = 16 << 20;
+
+/// Takes every leaf, then checks what they owe to one another.
+pub(super) fn read(reader: &mut Reader) -> Config {
+    let config = Config {
+        server: server(reader),
+        database: database(reader),
+        auth: auth(reader),
+        admin: admin(reader),
+        limits: limits(reader),
+        conversation: conversation(reader),
+        push: Push {
+            after_secs: reader.number("push.after_secs", Push::default().after_secs, 1..=SECS_MAX),
+        },
+        webhooks: Webhooks {
+            allow_private_addresses: reader.switch("webhooks.allow_private_addresses", false),
+        },
+        log: log(reader),
+    };
+    together(&config, reader);
+    config
+}
+
+fn server(reader: &mut Reader) -> Server {
+    let default = Server::default();
+    Server {
+        listen: reader.parsed(
+            "server.listen",
+            default.listen,
+            "must be ADDRESS:PORT, like 127.0.0.1:8080, 0.0.0.0:8080 or [::1]:8080",
+            |text| text.parse::<SocketAddr>().ok(),
+        ),
+        workers: reader.number("server.workers", default.workers, 0..=1_024),
+        connections_per_worker: reader.number(
+            "server.connections_per_worker",
+            default.connections_per_worker,
+            1..=1_000_000,
+        ),
+        backlog: reader.number("server.backlog", default.backlog, 1..=65_535),
+        request_timeout_secs: reader.number(
+            "server.request_timeout_secs",
+            default.request_timeout_secs,
+            1..=SECS_MAX,
+        ),
+        keep_alive_secs: reader.number("server.keep_alive_secs", default.keep_alive_secs, 1..=SECS_MAX),
+        hello_timeout_secs: reader.number("server.hello_timeout_secs", default.hello_timeout_secs, 1..=SECS_MAX),
+        heartbeat_secs: reader.number("server.heartbeat_secs", default.heartbeat_secs, 1..=SECS_MAX),
+        shutdown_secs: reader.number("server.shutdown_secs", default.shutdown_secs, 1..=SECS_MAX),
+    }
+}
+
+fn database(reader: &mut Reader) -> Database {
+    let default = Database::default();
+    let url = reader.secret("database.url").unwrap_or(default.url);
+    let known = ["sqlite://", "postgres://", "postgresql://", "mysql://", "mariadb://"];
+    if !known.iter().any(|scheme| url.expose_secret().starts_with(scheme)) {
+        // The value may hold a password, so it is not repeated.
+        reader.complain(
+            "database.url",
+            "must be sqlite://FILE, postgres://USER:PASSWORD@HOST/NAME or mysql://USER:PASSWORD@HOST/NAME",
+        );
+    }
+    Database {
+        url,
+        auto_migrate: reader.switch("database.auto_migrate", default.auto_migrate),
+        read_connections: reader.number("database.read_connections", default.read_connections, 1..=1_000),
+        lanes: reader.number("database.lanes", default.lanes, 0..=64),
+        commit_conversations: reader.number("database.commit_conversations", default.commit_conversations, 1..=4_096),
+        connect_timeout_secs: reader.number("database.connect_timeout_secs", default.connect_timeout_secs, 1..=600),
+        lease_secs: reader.number("database.lease_secs", default.lease_secs, 5..=3_600),
+    }
+}
+
+fn auth(reader: &mut Reader) -> Auth {
+    let hs256_secret = reader.secret("auth.hs256_secret");
+    if hs256_secret
+        .as_ref()
+        .is_some_and(|secret| secret.expose_secret().len() < SECRET_BYTES_MIN)
+    {
+        reader.complain(
+            "auth.hs256_secret",
+            "must have at least 32 bytes; `openssl rand -hex 32` makes a good one",
+        );
+    }
+    Auth {
+        hs256_secret,
+        public_key_file: reader.file("auth.public_key_file"),
+        jwks_file: reader.file("auth.jwks_file"),
+        issuer: reader.text("auth.issuer"),
+        audience: reader.text("auth.audience"),
+        auto_provision: reader.switch("auth.auto_provision", Auth::default().auto_provision),
+    }
+}
+
+fn admin(reader: &mut Reader) -> Admin {
+    let api_key = reader.secret("admin.api_key");
+    if api_key
+        .as_ref()
+        .is_some_and(|key| key.expose_secret().len() < API_KEY_BYTES_MIN)
+    {
+        reader.complain(
+            "admin.api_key",
+            "must have at least 16 bytes; `openssl rand -hex 32` makes a good one",
+        );
+    }
+    Admin { api_key }
+}
+
+fn limits(reader: &mut Reader) -> Limits {
+    let default = Limits::default();
+    Limits {
+        content_bytes: reader.number("limits.content_bytes", default.content_bytes, 256..=CONTENT_BYTES_MAX),
+        frame_bytes: reader.number("limits.frame_bytes", default.frame_bytes, 512..=FRAME_BYTES_MAX),
+        outbound_bytes: reader.number("limits.outbound_bytes", default.outbound_bytes, 1_024..=1 << 30),
+        outbound_secs: reader.number("limits.outbound_secs", default.outbound_secs, 1..=SECS_MAX),
+        acks_per_frame: reader.number("limits.acks_per_frame", default.acks_per_frame, 1..=10_000),
+        upload_bytes: reader.number("limits.upload_bytes", default.upload_bytes, 1..=1 << 40),
+        recall_window_secs: reader.number(
+            "limits.recall_window_secs",
+            default.recall_window_secs,
+            0..=SECS_MAX * 366,
+        ),
+        stream_timeout_secs: reader.number("limits.stream_timeout_secs", default.stream_timeout_secs, 1..=SECS_MAX),
+        requests_per_second: reader.number("limits.requests_per_second", default.requests_per_second, 0..=1_000_000),
+        requests_burst: reader.number("limits.requests_burst", default.requests_burst, 1..=1_000_000),
+        connects_per_second: reader.number("limits.connects_per_second", default.connects_per_second, 0..=1_000_000),
+        connects_burst: reader.number("limits.connects_burst", default.connects_burst, 1..=1_000_000),
+    }
+}
+
+fn conversation(reader: &mut Reader) -> Conversation {
+    let default = Conversation::default();
+    Conversation {
+        idle_secs: reader.number("conversation.idle_secs", default.idle_secs, 1..=SECS_MAX),
+        mailbox_commands: reader.number(
+            "conversation.mailbox_commands",
+            default.mailbox_commands,
+            16..=1_000_000,
+        ),
+        batch_commands: reader.number("conversation.batch_commands", default.batch_commands, 1..=4_096),
+    }
+}
+
+fn log(reader: &mut Reader) -> Log {
+    let default = Log::default();
+    Log {
+        format: reader.parsed(
+            "log.format",
+            default.format,
+            &format!("must be one of {}", LogFormat::WORDS.join(", ")),
+            LogFormat::parse,
+        ),
+        level: reader.parsed(
+            "log.level",
+            default.level,
+            &format!("must be one of {}", LogLevel::WORDS.join(", ")),
+            LogLevel::parse,
+        ),
+    }
+}
+
+fn together(config: &Config, reader: &mut Reader) {
+    let limits = &config.limits;
+    if limits.frame_bytes <= limits.content_bytes {
+        reader.complain(
+            "limits.frame_bytes",
+            format_args!(
+                "must be greater than limits.content_bytes ({}), or no message of full size fits into a frame",
+                limits.content_bytes
+            ),
+        );
+    }
+    if limits.outbound_bytes <= limits.content_bytes {
+        reader.complain(
+            "limits.outbound_bytes",
+            format_args!(
+                "must be greater than limits.content_bytes ({}), or a message of full size closes every connection",
+                limits.content_bytes
+            ),
+        );
+    }
+    if config.conversation.mailbox_commands < config.conversation.batch_commands {
+        reader.complain(
+            "conversation.mailbox_commands",
+            format_args!(
+                "must be at least conversation.batch_commands ({}), or no batch is ever full",
+                config.conversation.batch_commands
+            ),
+        );
+    }
+}
+
+/// A server that others can reach needs to know who its users are.
+///
+/// # Errors
+/// The key, and what to do.
+pub(super) fn doors(config: &Config) -> Result<(), String> {
+    let auth = &config.auth;
+    let has_keys = auth.hs256_secret.is_some() || auth.public_key_file.is_some() || auth.jwks_file.is_some();
+    if has_keys || config.server.listen.ip().is_loopback() {
+        return Ok(());
+    }
+    Err(format!(
+        "auth.hs256_secret: is needed, since server.listen ({}) can be reached by others. Set it to a secret that you share \
+         with whoever makes the tokens (`openssl rand -hex 32` makes one), or set auth.public_key_file or \
+         auth.jwks_file, or listen on 127.0.0.1",
+        config.server.listen
+    ))
+}
