@@ -1,0 +1,139 @@
+//! Conversations and members.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::MemoryStore;
+use super::tables::{ConversationRow, Tables};
+use crate::domain::conversation::RecentKeys;
+use crate::domain::{Conversation, ConversationId, CreationKey, Head, Header, Member, MessageStatus, Principal, Seq};
+use crate::storage::{ConversationStore, ListPosition, MemberPosition, Seen, StoreResult};
+
+/// Pinned ones first, then the latest activity, then the higher id: ascending by this.
+type ListOrder = (Reverse<bool>, Reverse<i64>, Reverse<ConversationId>);
+
+fn list_order(position: &ListPosition) -> ListOrder {
+    (
+        Reverse(position.pinned),
+        Reverse(position.last_activity_at.millis()),
+        Reverse(position.conversation_id),
+    )
+}
+
+fn seen(row: &ConversationRow, viewer: Principal) -> Seen {
+    let gone = |status| matches!(status, MessageStatus::Recalled | MessageStatus::Deleted);
+    Seen {
+        header: Header::clone(&row.header),
+        head: row.head,
+        member_count: u64::try_from(row.member_count).unwrap_or(u64::MAX),
+        membership: row.present(viewer).copied(),
+        last_message: row
+            .messages
+            .values()
+            .rev()
+            .find(|message| !gone(message.status))
+            .map(|message| message.as_ref().clone()),
+    }
+}
+
+fn load(row: &ConversationRow) -> Conversation {
+    let last_seq = row.messages.last_key_value().map_or(Seq::ZERO, |(seq, _)| *seq);
+    let members = row.members.iter().filter(|(_, member)| member.present);
+    let former = row.members.iter().filter(|(_, member)| !member.present);
+    Conversation {
+        header: Arc::clone(&row.header),
+        head: Head { last_seq, ..row.head },
+        members: members
+            .map(|(principal, row)| (*principal, row.membership.member))
+            .collect(),
+        former: former
+            .map(|(principal, row)| (*principal, row.membership.member.cleared_seq))
+            .filter(|(_, cleared_seq)| *cleared_seq > Seq::ZERO)
+            .collect(),
+        recent: RecentKeys::default(),
+    }
+}
+
+fn list(tables: &Tables, viewer: Principal, after: Option<ListPosition>, limit: u32) -> Vec<Seen> {
+    let mut found: Vec<(ListOrder, &ConversationRow)> = tables
+        .conversations
+        .iter()
+        .filter_map(|(id, row)| {
+            let position = ListPosition {
+                pinned: row.present(viewer)?.pinned,
+                last_activity_at: row.head.last_activity_at,
+                conversation_id: *id,
+            };
+            Some((list_order(&position), row))
+        })
+        .filter(|(order, _)| after.is_none_or(|after| *order > list_order(&after)))
+        .collect();
+    found.sort_by_key(|(order, _)| *order);
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    found
+        .into_iter()
+        .take(limit)
+        .map(|(_, row)| seen(row, viewer))
+        .collect()
+}
+
+fn members(row: &ConversationRow, after: Option<MemberPosition>, limit: u32) -> Vec<Member> {
+    let order = |member: &Member| (member.joined_seq, member.principal);
+    let mut found: Vec<Member> = row
+        .members
+        .values()
+        .filter(|row| row.present)
+        .map(|row| row.membership.member)
+        .filter(|member| after.is_none_or(|after| order(member) > (after.joined_seq, after.principal)))
+        .collect();
+    found.sort_by_key(order);
+    found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    found
+}
+
+#[async_trait]
+impl ConversationStore for MemoryStore {
+    async fn load(&self, id: ConversationId) -> StoreResult<Option<Conversation>> {
+        self.call(|tables| tables.conversations.get(&id).map(load))
+    }
+
+    async fn by_creation_key(&self, key: &CreationKey) -> StoreResult<Option<ConversationId>> {
+        self.call(|tables| tables.creation_keys.get(key.as_str()).copied())
+    }
+
+    async fn seen(&self, id: ConversationId, viewer: Principal) -> StoreResult<Option<Seen>> {
+        self.call(|tables| tables.conversations.get(&id).map(|row| seen(row, viewer)))
+    }
+
+    async fn list(&self, viewer: Principal, after: Option<ListPosition>, limit: u32) -> StoreResult<Vec<Seen>> {
+        self.call(|tables| list(tables, viewer, after, limit))
+    }
+
+    async fn members(&self, id: ConversationId, after: Option<MemberPosition>, limit: u32) -> StoreResult<Vec<Member>> {
+        self.call(|tables| {
+            let row = tables.conversations.get(&id);
+            row.map(|row| members(row, after, limit)).unwrap_or_default()
+        })
+    }
+
+    async fn access(&self, id: ConversationId, viewer: Principal) -> StoreResult<Option<(Header, Option<Member>)>> {
+        self.call(|tables| {
+            let row = tables.conversations.get(&id)?;
+            Some((
+                Header::clone(&row.header),
+                row.present(viewer).map(|membership| membership.member),
+            ))
+        })
+    }
+
+    async fn ids_of(&self, principal: Principal) -> StoreResult<Vec<ConversationId>> {
+        self.call(|tables| {
+            let all = tables.conversations.iter();
+            all.filter(|(_, row)| row.present(principal).is_some())
+                .map(|(id, _)| *id)
+                .collect()
+        })
+    }
+}

@@ -1,0 +1,106 @@
+//! Messages and changes.
+
+use std::ops::Bound;
+
+use async_trait::async_trait;
+
+use super::MemoryStore;
+use super::tables::Tables;
+use crate::domain::{
+    Change, ChangeSeq, ClientMessageId, ConversationId, KeyRecord, Message, MessageId, MessageStatus, Principal,
+    Quotable, Seq,
+};
+use crate::storage::{MessageStore, PageQuery, StoreResult};
+
+fn page(tables: &Tables, query: &PageQuery) -> Vec<Message> {
+    let Some(row) = tables.conversations.get(&query.conversation_id) else {
+        return Vec::new();
+    };
+    if query.before.is_some_and(|before| before <= query.after) {
+        return Vec::new(); // a range the wrong way round has nothing in it
+    }
+    let upper = query.before.map_or(Bound::Unbounded, Bound::Excluded);
+    let range = row.messages.range((Bound::Excluded(query.after), upper));
+    let visible = range
+        .map(|(_, message)| message)
+        .filter(|message| message.status != MessageStatus::Deleted);
+    let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
+    let copy = |message: &std::sync::Arc<Message>| message.as_ref().clone();
+    if query.oldest_first {
+        visible.take(limit).map(copy).collect()
+    } else {
+        let mut newest: Vec<Message> = visible.rev().take(limit).map(copy).collect();
+        newest.reverse();
+        newest
+    }
+}
+
+fn message(tables: &Tables, id: MessageId) -> Option<&Message> {
+    let (conversation_id, seq) = tables.message_places.get(&id)?;
+    let row = tables.conversations.get(conversation_id)?;
+    row.messages.get(seq).map(AsRef::as_ref)
+}
+
+#[async_trait]
+impl MessageStore for MemoryStore {
+    async fn page(&self, query: PageQuery) -> StoreResult<Vec<Message>> {
+        self.call(|tables| page(tables, &query))
+    }
+
+    async fn message(&self, id: MessageId) -> StoreResult<Option<Message>> {
+        self.call(|tables| message(tables, id).cloned())
+    }
+
+    async fn hidden(&self, _: MessageId, _: Principal) -> StoreResult<bool> {
+        self.call(|_| false) // nothing writes deletions for oneself yet
+    }
+
+    async fn keys(
+        &self,
+        id: ConversationId,
+        keys: &[(Principal, ClientMessageId)],
+    ) -> StoreResult<Vec<((Principal, ClientMessageId), KeyRecord)>> {
+        self.call(|tables| {
+            let Some(row) = tables.conversations.get(&id) else {
+                return Vec::new();
+            };
+            let record = |key: &(Principal, ClientMessageId)| {
+                let message = row.messages.get(row.keys.get(key)?)?;
+                Some((key.clone(), message.record()))
+            };
+            keys.iter().filter_map(record).collect()
+        })
+    }
+
+    async fn quotable(&self, id: ConversationId, quoted: MessageId, _: Principal) -> StoreResult<Option<Quotable>> {
+        self.call(|tables| {
+            let message = message(tables, quoted).filter(|message| message.conversation_id == id)?;
+            Some(Quotable {
+                seq: message.seq,
+                gone: message.status == MessageStatus::Deleted,
+            })
+        })
+    }
+
+    async fn messages_after(&self, id: ConversationId, after: Seq, limit: u32) -> StoreResult<Vec<Message>> {
+        self.call(|tables| {
+            let Some(row) = tables.conversations.get(&id) else {
+                return Vec::new();
+            };
+            let newer = row.messages.range((Bound::Excluded(after), Bound::Unbounded));
+            let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+            newer.take(limit).map(|(_, message)| message.as_ref().clone()).collect()
+        })
+    }
+
+    async fn changes_after(&self, id: ConversationId, after: ChangeSeq, limit: u32) -> StoreResult<Vec<Change>> {
+        self.call(|tables| {
+            let Some(row) = tables.conversations.get(&id) else {
+                return Vec::new();
+            };
+            let newer = row.changes.range((Bound::Excluded(after), Bound::Unbounded));
+            let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+            newer.take(limit).map(|(_, change)| change.as_ref().clone()).collect()
+        })
+    }
+}

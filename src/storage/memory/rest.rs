@@ -1,0 +1,220 @@
+//! The small tables: principals, devices, nodes, settings; and the reads of `check`.
+
+use std::ops::Bound;
+
+use async_trait::async_trait;
+
+use super::MemoryStore;
+use super::tables::{DeviceRow, Tables, WorkerRow};
+use crate::domain::snowflake::WORKERS_MAX;
+use crate::domain::{
+    ChangeSeq, ConversationId, DeviceId, ExternalId, Header, Principal, PrincipalType, Seq, Timestamp,
+};
+use crate::storage::{
+    AuditStore, DeviceCursor, DeviceStore, Lease, Ledger, NodeStore, PrincipalStore, SettingStore, StoreError,
+    StoreResult,
+};
+
+#[async_trait]
+impl PrincipalStore for MemoryStore {
+    async fn provision(&self, principals: &[Principal], _: Timestamp) -> StoreResult<()> {
+        self.call(|tables| {
+            for principal in principals {
+                tables.principals.entry(*principal).or_default();
+            }
+        })
+    }
+
+    async fn known(&self, principals: &[Principal]) -> StoreResult<Vec<Principal>> {
+        self.call(|tables| {
+            let known = principals
+                .iter()
+                .filter(|principal| tables.principals.contains_key(principal));
+            known.copied().collect()
+        })
+    }
+
+    async fn by_external_id(&self, kind: PrincipalType, external_id: &ExternalId) -> StoreResult<Option<Principal>> {
+        self.call(|tables| tables.external_ids.get(&(kind, external_id.clone())).copied())
+    }
+
+    async fn adopt_external_id(
+        &self,
+        principal: Principal,
+        external_id: &ExternalId,
+        _: Timestamp,
+    ) -> StoreResult<Principal> {
+        self.call(|tables| {
+            let key = (principal.kind, external_id.clone());
+            let holder = *tables.external_ids.entry(key).or_insert(principal);
+            if holder == principal {
+                tables.principals.insert(principal, Some(external_id.clone()));
+            }
+            holder
+        })
+    }
+}
+
+fn acknowledge(tables: &mut Tables, principal: Principal, device: &DeviceId, ack: &DeviceCursor) {
+    let row = tables.conversations.get(&ack.conversation_id);
+    let Some(row) = row.filter(|row| row.present(principal).is_some()) else {
+        return;
+    };
+    let key = (principal, device.clone(), ack.conversation_id);
+    let cursor = tables.cursors.entry(key).or_insert((Seq::ZERO, ChangeSeq::ZERO));
+    cursor.0 = cursor.0.max(ack.seq.min(row.head.last_seq));
+    cursor.1 = cursor.1.max(ack.change_seq.min(row.head.last_change_seq));
+}
+
+#[async_trait]
+impl DeviceStore for MemoryStore {
+    async fn touch_device(
+        &self,
+        principal: Principal,
+        device: &DeviceId,
+        platform: Option<&str>,
+        now: Timestamp,
+    ) -> StoreResult<()> {
+        self.call(|tables| {
+            let row = tables.devices.entry((principal, device.clone())).or_insert(DeviceRow {
+                platform: None,
+                last_seen_at: now,
+            });
+            row.last_seen_at = now;
+            if let Some(platform) = platform {
+                row.platform = Some(platform.to_owned());
+            }
+        })
+    }
+
+    async fn acknowledge(
+        &self,
+        principal: Principal,
+        device: &DeviceId,
+        acks: &[DeviceCursor],
+        _: Timestamp,
+    ) -> StoreResult<()> {
+        self.call(|tables| {
+            for ack in acks {
+                acknowledge(tables, principal, device, ack);
+            }
+        })
+    }
+
+    async fn cursors(&self, principal: Principal, device: &DeviceId) -> StoreResult<Vec<DeviceCursor>> {
+        self.call(|tables| {
+            let own = tables
+                .cursors
+                .iter()
+                .filter(|((who, which, _), _)| *who == principal && which == device);
+            own.map(|((_, _, conversation_id), (seq, change_seq))| DeviceCursor {
+                conversation_id: *conversation_id,
+                seq: *seq,
+                change_seq: *change_seq,
+            })
+            .collect()
+        })
+    }
+}
+
+fn held<'a>(tables: &'a mut Tables, node: &str, worker: u16) -> Option<&'a mut WorkerRow> {
+    tables.workers.get_mut(&worker).filter(|row| row.node == node)
+}
+
+#[async_trait]
+impl NodeStore for MemoryStore {
+    async fn claim_worker(&self, node: &str, now: Timestamp, lease_until: Timestamp) -> StoreResult<Lease> {
+        self.call(|tables| {
+            let is_free = |worker: &u16| tables.workers.get(worker).is_none_or(|row| row.lease_until <= now);
+            let worker = (0..WORKERS_MAX).find(is_free).ok_or(StoreError::NoFreeWorker)?;
+            let newest = tables
+                .workers
+                .values()
+                .map(|row| row.last_issued)
+                .max()
+                .unwrap_or_default();
+            let row = tables.workers.entry(worker).or_insert(WorkerRow {
+                node: String::new(),
+                lease_until,
+                last_issued: Timestamp::default(),
+            });
+            node.clone_into(&mut row.node);
+            row.lease_until = lease_until;
+            Ok(Lease {
+                worker,
+                not_before: newest,
+            })
+        })?
+    }
+
+    async fn renew_worker(
+        &self,
+        node: &str,
+        worker: u16,
+        lease_until: Timestamp,
+        last_issued: Timestamp,
+    ) -> StoreResult<bool> {
+        self.call(|tables| {
+            let Some(row) = held(tables, node, worker) else {
+                return false;
+            };
+            row.lease_until = lease_until;
+            row.last_issued = row.last_issued.max(last_issued);
+            true
+        })
+    }
+
+    async fn release_worker(&self, node: &str, worker: u16, last_issued: Timestamp) -> StoreResult<()> {
+        self.call(|tables| {
+            if let Some(row) = held(tables, node, worker) {
+                row.node.clear();
+                row.lease_until = Timestamp::default();
+                row.last_issued = row.last_issued.max(last_issued);
+            }
+        })
+    }
+}
+
+#[async_trait]
+impl SettingStore for MemoryStore {
+    async fn setting_or(&self, name: &str, value: &str) -> StoreResult<String> {
+        self.call(|tables| {
+            let kept = tables
+                .settings
+                .entry(name.to_owned())
+                .or_insert_with(|| value.to_owned());
+            kept.clone()
+        })
+    }
+
+    async fn ping(&self) -> StoreResult<()> {
+        self.call(|_| ())
+    }
+}
+
+#[async_trait]
+impl AuditStore for MemoryStore {
+    async fn conversation_ids(&self, after: Option<ConversationId>, limit: u32) -> StoreResult<Vec<ConversationId>> {
+        self.call(|tables| {
+            let lower = after.map_or(Bound::Unbounded, Bound::Excluded);
+            let above = tables.conversations.range((lower, Bound::Unbounded));
+            let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+            above.take(limit).map(|(id, _)| *id).collect()
+        })
+    }
+
+    async fn ledger(&self, id: ConversationId) -> StoreResult<Option<Ledger>> {
+        self.call(|tables| {
+            let row = tables.conversations.get(&id)?;
+            let present = row.members.values().filter(|row| row.present);
+            let read = present.clone().map(|row| row.membership.last_read_seq).max();
+            Some(Ledger {
+                header: Header::clone(&row.header),
+                head: row.head,
+                member_count: u64::try_from(row.member_count).unwrap_or(u64::MAX),
+                member_rows: u64::try_from(present.count()).unwrap_or(u64::MAX),
+                highest_read_seq: read.unwrap_or_default(),
+            })
+        })
+    }
+}
