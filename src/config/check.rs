@@ -83,7 +83,6 @@ fn database(reader: &mut Reader) -> Database {
         auto_migrate: reader.switch("database.auto_migrate", default.auto_migrate),
         read_connections: reader.number("database.read_connections", default.read_connections, 1..=1_000),
         lanes: reader.number("database.lanes", default.lanes, 0..=64),
-        commit_conversations: reader.number("database.commit_conversations", default.commit_conversations, 1..=4_096),
         connect_timeout_secs: reader.number("database.connect_timeout_secs", default.connect_timeout_secs, 1..=600),
         lease_secs: reader.number("database.lease_secs", default.lease_secs, 5..=3_600),
     }
@@ -150,12 +149,6 @@ fn conversation(reader: &mut Reader) -> Conversation {
     let default = Conversation::default();
     Conversation {
         idle_secs: reader.number("conversation.idle_secs", default.idle_secs, 1..=SECS_MAX),
-        mailbox_commands: reader.number(
-            "conversation.mailbox_commands",
-            default.mailbox_commands,
-            16..=1_000_000,
-        ),
-        batch_commands: reader.number("conversation.batch_commands", default.batch_commands, 1..=4_096),
     }
 }
 
@@ -194,15 +187,6 @@ fn together(config: &Config, reader: &mut Reader) {
             format_args!(
                 "must be greater than limits.content_bytes ({}), or a message of full size closes every connection",
                 limits.content_bytes
-            ),
-        );
-    }
-    if config.conversation.mailbox_commands < config.conversation.batch_commands {
-        reader.complain(
-            "conversation.mailbox_commands",
-            format_args!(
-                "must be at least conversation.batch_commands ({}), or no batch is ever full",
-                config.conversation.batch_commands
             ),
         );
     }

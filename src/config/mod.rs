@@ -72,8 +72,6 @@ pub struct Database {
     pub read_connections: u32,
     /// Commits that are under way at once, each on a connection of its own; 0 = as many as are useful.
     pub lanes: usize,
-    /// Conversations that one commit takes at most.
-    pub commit_conversations: usize,
     /// How long a statement waits for a connection, and a connection for the database.
     pub connect_timeout_secs: u64,
     /// How long the lease of a worker id lasts; a process that cannot renew it in time gives out no ids.
@@ -138,10 +136,6 @@ pub struct Limits {
 pub struct Conversation {
     /// A writer that nobody asked for so long leaves memory.
     pub idle_secs: u64,
-    /// Commands that may wait for one conversation; more are `overloaded`.
-    pub mailbox_commands: usize,
-    /// Commands that one commit takes from one conversation.
-    pub batch_commands: usize,
 }
 
 /// `[push]`
@@ -246,7 +240,6 @@ impl Default for Database {
             auto_migrate: true,
             read_connections: 8,
             lanes: 0,
-            commit_conversations: 256,
             connect_timeout_secs: 5,
             lease_secs: 60,
         }
@@ -287,11 +280,7 @@ impl Default for Limits {
 
 impl Default for Conversation {
     fn default() -> Self {
-        Self {
-            idle_secs: 300,
-            mailbox_commands: 1_024,
-            batch_commands: 256,
-        }
+        Self { idle_secs: 300 }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Takes one leaf after the other out of the merged sources and remembers every one that is wrong.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -11,6 +11,7 @@ use secrecy::SecretString;
 /// The merged sources, leaf by leaf. What is never taken is unknown.
 pub(super) struct Reader {
     leaves: BTreeMap<String, Value>,
+    known: BTreeSet<String>,
     errors: Vec<String>,
 }
 
@@ -28,8 +29,20 @@ impl Reader {
         }
         Self {
             leaves,
+            known: BTreeSet::new(),
             errors: Vec::new(),
         }
+    }
+
+    /// The keys that were asked for so far.
+    #[cfg(test)]
+    pub(super) const fn known(&self) -> &BTreeSet<String> {
+        &self.known
+    }
+
+    fn take(&mut self, key: &str) -> Option<ValueKind> {
+        self.known.insert(key.to_owned());
+        self.leaves.remove(key).map(|value| value.kind)
     }
 
     /// Notes a value that is wrong: which key, and what would be right.
@@ -39,15 +52,22 @@ impl Reader {
 
     /// Everything that is wrong, with the leaves that nobody took.
     pub(super) fn finish(mut self) -> Vec<String> {
-        for (key, value) in std::mem::take(&mut self.leaves) {
-            let from = value
-                .origin()
-                .map(|origin| format!(" (in {origin})"))
-                .unwrap_or_default();
-            self.complain(
-                &key,
-                format_args!("there is no such key{from}; config.toml lists all of them"),
-            );
+        for key in std::mem::take(&mut self.leaves).into_keys() {
+            let section = key.split('.').next().unwrap_or_default();
+            let siblings = || self.known.iter().filter_map(|known| known.split_once('.'));
+            let mut keys: Vec<&str> = siblings()
+                .filter(|known| known.0 == section)
+                .map(|known| known.1)
+                .collect();
+            let (what, whose) = if keys.is_empty() {
+                keys = siblings().map(|known| known.0).collect();
+                keys.dedup();
+                ("section", "the sections are".to_owned())
+            } else {
+                ("key", format!("the keys of [{section}] are"))
+            };
+            let right = format!("there is no such {what}; {whose} {}", keys.join(", "));
+            self.complain(&key, right);
         }
         self.errors
     }
@@ -57,10 +77,10 @@ impl Reader {
     where
         T: TryFrom<i64> + PartialOrd + Display,
     {
-        let Some(value) = self.leaves.remove(key) else {
+        let Some(value) = self.take(key) else {
             return default;
         };
-        let number = match value.kind {
+        let number = match value {
             ValueKind::I64(number) => Some(number),
             ValueKind::String(text) => text.trim().parse().ok(),
             _ => None,
@@ -75,7 +95,7 @@ impl Reader {
 
     /// `true` or `false`.
     pub(super) fn switch(&mut self, key: &str, default: bool) -> bool {
-        match self.leaves.remove(key).map(|value| value.kind) {
+        match self.take(key) {
             None => default,
             Some(ValueKind::Boolean(on)) => on,
             Some(ValueKind::String(text)) if text == "true" => true,
@@ -89,7 +109,7 @@ impl Reader {
 
     /// A text; an empty one counts as not set, so that `KEY=` in an environment file does no harm.
     pub(super) fn text(&mut self, key: &str) -> Option<String> {
-        match self.leaves.remove(key)?.kind {
+        match self.take(key)? {
             ValueKind::String(text) => Some(text).filter(|text| !text.is_empty()),
             _ => {
                 self.complain(key, "must be a text in quotes");
