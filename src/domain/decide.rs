@@ -128,6 +128,12 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// How many events there are so far.
+    #[must_use]
+    pub fn events_len(&self) -> usize {
+        self.events.len()
+    }
+
     /// What is to be committed; `None` when nothing is.
     #[must_use]
     pub fn finish(self) -> Option<Batch> {
@@ -508,7 +514,10 @@ struct Unnumbered {
 }
 
 /// Same key, same payload: the first answer. Same key, other payload: a conflict (B27).
-fn repeat(send: &Send, record: &KeyRecord) -> Result<Outcome, DomainError> {
+///
+/// # Errors
+/// [`DomainError::KeyReused`].
+pub fn repeat(send: &Send, record: &KeyRecord) -> Result<Outcome, DomainError> {
     let same = record.content_hash == send.content_hash
         && record.message_type == send.message_type
         && record.quoted_message_id == send.quoted_message_id;

@@ -116,7 +116,7 @@ fn copy_escape(field: &'static str, text: &str, out: &mut String) -> Result<usiz
         '\r' => out.push_str("\\r"),
         '\t' => out.push_str("\\t"),
         control if control < ' ' => {
-            let _ = write!(out, "\\u{code:04x}"); // writing to a String cannot fail
+            write!(out, "\\u{code:04x}").ok(); // writing to a String cannot fail
         }
         other => out.push(other),
     }

@@ -2,6 +2,8 @@
 
 pub mod bus;
 pub mod owner;
+pub mod registry;
 
 pub use bus::Bus;
 pub use owner::{NodeId, arbiter_of, owner_of};
+pub use registry::Registry;

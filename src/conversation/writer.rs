@@ -1,0 +1,386 @@
+//! One conversation's state and what is done with a batch: look up, decide, commit, apply, publish, answer.
+//!
+//! It lives inside the actor, which guarantees that one batch at a time is under way. Free of actix, so that it can
+//! be driven by any executor.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::batch::{self, Plan, Planned};
+use super::committer::Committer;
+use super::messages::{Answer, CommandError, Committed, Publisher, ReplyTo, SessionReply, Step};
+use crate::clock::Clock;
+use crate::domain::{
+    Batch, ChangeSeq, ClientMessageId, Command, Conversation, ConversationId, DomainError, Event, Fact, Facts,
+    Principal, Seq,
+};
+use crate::ids::Ids;
+use crate::storage::{Commit, CommitError, Store, StoreError};
+
+/// How often a batch is decided again because a key turned out to be used.
+const KEY_ROUNDS_MAX: usize = 2;
+/// The most messages that are told to sessions after a gap; beyond it they see the gap and sync.
+const MISSED_MAX: u32 = 1_000;
+
+/// What every writer works with.
+pub struct Parts {
+    /// Where facts are kept.
+    pub store: Arc<dyn Store>,
+    /// How they get there.
+    pub committer: Committer,
+    /// Where ids come from.
+    pub ids: Arc<Ids>,
+    /// Where time comes from.
+    pub clock: Arc<dyn Clock>,
+    /// Where facts go.
+    pub publisher: Arc<dyn Publisher>,
+}
+
+/// A command that waits, and whoever waits for its answer.
+pub struct Pending {
+    /// What is asked.
+    pub command: Command,
+    reply: Reply,
+}
+
+impl Pending {
+    /// Dropping it unanswered (a panic, a stop) answers that the outcome is unknown.
+    pub fn new(command: Command, to: ReplyTo, publisher: Arc<dyn Publisher>) -> Self {
+        Self {
+            command,
+            reply: Reply {
+                to: Some(to),
+                publisher,
+            },
+        }
+    }
+
+    /// Answers outside a commit.
+    pub fn answer(mut self, answer: Answer) {
+        self.reply.give(answer);
+    }
+}
+
+struct Reply {
+    to: Option<ReplyTo>,
+    publisher: Arc<dyn Publisher>,
+}
+
+impl Reply {
+    fn give(&mut self, answer: Answer) {
+        match self.to.take() {
+            // A caller that has hung up does not wait any more.
+            Some(ReplyTo::Caller(caller)) => drop(caller.send(answer)),
+            Some(ReplyTo::Session(session)) => self.publisher.answer(session, answer),
+            None => {}
+        }
+    }
+
+    /// A session's answer goes out with the pushes; then it is not given again.
+    fn take_session(&mut self) -> Option<SessionReply> {
+        match self.to.take() {
+            Some(ReplyTo::Session(session)) => Some(session),
+            other => {
+                self.to = other;
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        // A caller sees its channel closed.
+        if let Some(ReplyTo::Session(session)) = self.to.take() {
+            self.publisher.answer(session, Err(CommandError::Unavailable));
+        }
+    }
+}
+
+/// What is known of the stored state.
+enum Memory {
+    /// Must be loaded.
+    Unloaded(Untold),
+    /// Equal to the store; `None` = no such conversation.
+    Loaded(Option<Conversation>),
+}
+
+/// What this process has to know at the next load to tell its sessions what they have missed.
+#[derive(Default)]
+struct Untold {
+    /// What it told them last, if it told them anything.
+    told: Option<Conversation>,
+    /// Its own batch whose outcome was unknown.
+    own: Vec<Event>,
+}
+
+/// The single writer of one conversation.
+pub struct ConversationWriter {
+    id: ConversationId,
+    parts: Arc<Parts>,
+    memory: Memory,
+}
+
+impl ConversationWriter {
+    /// Loads at the first batch.
+    #[must_use]
+    pub fn new(id: ConversationId, parts: Arc<Parts>) -> Self {
+        Self {
+            id,
+            parts,
+            memory: Memory::Unloaded(Untold::default()),
+        }
+    }
+
+    /// Nothing is known to exist here: no reason to stay in memory.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        match &self.memory {
+            Memory::Loaded(state) => state.is_none(),
+            Memory::Unloaded(untold) => untold.told.is_none() && untold.own.is_empty(),
+        }
+    }
+
+    /// Sessions may have missed something: serve a batch soon, an empty one if need be.
+    #[must_use]
+    pub fn must_reload(&self) -> bool {
+        matches!(self.memory, Memory::Unloaded(_)) && !self.is_empty()
+    }
+
+    /// Serves one batch. Every pending command is answered when this returns.
+    pub async fn serve(&mut self, pending: Vec<Pending>) {
+        if let Err(error) = self.load().await {
+            tracing::warn!(conversation_id = %self.id, %error, "a conversation could not be loaded");
+            return answer_all(pending, std::iter::repeat(Err(CommandError::Unavailable)));
+        }
+        let mut facts = Facts::default();
+        let mut key_rounds = 0;
+        loop {
+            let mut planned = match self.plan(&pending, &facts) {
+                Plan::Ready(planned) => planned,
+                Plan::Needs(needs) => match self.fetch(needs, &mut facts).await {
+                    Ok(()) => continue,
+                    Err(error) => {
+                        tracing::warn!(conversation_id = %self.id, %error, "a look-up before a decision failed");
+                        return answer_all(pending, std::iter::repeat(Err(CommandError::Unavailable)));
+                    }
+                },
+            };
+            let Some(batch) = planned.batch.take() else {
+                return answer_all(pending, planned.answers().into_iter());
+            };
+            match self.commit(&batch).await {
+                Ok(()) => return self.committed(pending, planned, batch),
+                Err(Some(CommitError::KeyTaken)) if key_rounds < KEY_ROUNDS_MAX => {
+                    key_rounds += 1;
+                    if self.fetch_keys(&pending, &mut facts).await.is_err() {
+                        return answer_all(
+                            pending,
+                            planned.answers_without_commit(&CommandError::Unavailable).into_iter(),
+                        );
+                    }
+                }
+                Err(error) => return self.not_committed(pending, planned, batch, error).await,
+            }
+        }
+    }
+
+    fn state(&self) -> Option<&Conversation> {
+        match &self.memory {
+            Memory::Loaded(state) => state.as_ref(),
+            Memory::Unloaded(_) => None,
+        }
+    }
+
+    fn plan(&self, pending: &[Pending], facts: &Facts) -> Plan {
+        let ids = &self.parts.ids;
+        let commands = pending.iter().map(|pending| &pending.command);
+        batch::plan(
+            self.id,
+            self.state(),
+            commands,
+            facts,
+            self.parts.clock.now(),
+            &mut || ids.message_id(),
+        )
+    }
+
+    /// `Err(None)` = the lane is full.
+    async fn commit(&self, batch: &Batch) -> Result<(), Option<CommitError>> {
+        let commit = Commit {
+            conversation_id: self.id,
+            expected: self.state().map(|state| state.head.counters()),
+            events: batch.events.clone(),
+            header: Arc::clone(&batch.header),
+            head: batch.head,
+            member_count: batch.member_count,
+        };
+        let receiver = self.parts.committer.submit(commit).ok_or(None)?;
+        // A lane that ended without an answer may have stored it.
+        receiver.await.unwrap_or(Err(CommitError::Unknown)).map_err(Some)
+    }
+
+    /// Memory changes here, after the commit, and nowhere else.
+    fn committed(&mut self, mut pending: Vec<Pending>, planned: Planned, batch: Batch) {
+        if let Memory::Loaded(state) = &mut self.memory {
+            for event in &batch.events {
+                Conversation::apply(state, event);
+            }
+        }
+        let marks = planned.marks.clone();
+        let sessions: Vec<_> = pending.iter_mut().map(|pending| pending.reply.take_session()).collect();
+        let answers: Vec<_> = sessions.into_iter().zip(planned.answers()).collect();
+        let steps = Planned::steps(batch.events, &marks, &answers);
+        self.publish(steps);
+        answer_all(pending, answers.into_iter().map(|(_, answer)| answer));
+    }
+
+    async fn not_committed(
+        &mut self,
+        pending: Vec<Pending>,
+        planned: Planned,
+        batch: Batch,
+        error: Option<CommitError>,
+    ) {
+        match error {
+            None => answer_all(
+                pending,
+                planned.answers_without_commit(&CommandError::Overloaded).into_iter(),
+            ),
+            Some(CommitError::Exists) => {
+                let exists = DomainError::AlreadyCreated {
+                    conversation_id: self.id,
+                };
+                answer_all(pending, planned.answers_without_commit(&exists.into()).into_iter());
+            }
+            Some(CommitError::Failed | CommitError::KeyTaken) => {
+                answer_all(
+                    pending,
+                    planned.answers_without_commit(&CommandError::Unavailable).into_iter(),
+                );
+            }
+            Some(CommitError::Fenced | CommitError::Unknown) => self.recover(pending, planned, batch).await,
+        }
+    }
+
+    /// Another writer was here, or the answer to our commit was lost: forget, load, find out what is stored.
+    async fn recover(&mut self, pending: Vec<Pending>, planned: Planned, batch: Batch) {
+        tracing::warn!(conversation_id = %self.id, "a commit was fenced or its outcome is unknown: loading again");
+        if let Memory::Loaded(state) = &mut self.memory {
+            let (told, own) = (state.take(), batch.events.clone());
+            self.memory = Memory::Unloaded(Untold { told, own });
+        }
+        let mut facts = Facts::default();
+        let looked = match self.load().await {
+            Ok(()) => match self.is_stored(&batch).await {
+                Ok(true) => return answer_all(pending, planned.answers().into_iter()),
+                Ok(false) => self.fetch_keys(&pending, &mut facts).await,
+                Err(error) => Err(error),
+            },
+            Err(error) => Err(error),
+        };
+        if let Err(error) = looked {
+            tracing::warn!(conversation_id = %self.id, %error, "what became of a batch could not be found out yet");
+        }
+        let answers = planned.answers_after_reload(pending.iter().map(|pending| &pending.command), &facts);
+        answer_all(pending, answers.into_iter());
+    }
+
+    /// A batch is stored whole or not at all, so its last message tells; a DIRECT is born without one.
+    async fn is_stored(&self, batch: &Batch) -> Result<bool, StoreError> {
+        let message_id = batch.events.iter().rev().find_map(|event| match event {
+            Event::MessageSent { message, .. } => Some(message.message_id),
+            _ => None,
+        });
+        match message_id {
+            Some(id) => Ok(self.parts.store.message(id).await?.is_some()),
+            None => Ok(self.state().is_some()),
+        }
+    }
+
+    /// Makes memory equal to the store, and tells sessions what they were not told.
+    async fn load(&mut self) -> Result<(), StoreError> {
+        let Memory::Unloaded(Untold { told, own }) = &self.memory else {
+            return Ok(());
+        };
+        let found = self.parts.store.load(self.id).await?;
+        let events = match (told, &found) {
+            (Some(told), Some(found)) => self.missed(told, found, own).await?,
+            // Not told of before: born by our own batch, or simply the first load.
+            (None, Some(_)) => own.clone(),
+            _ => Vec::new(),
+        };
+        self.memory = Memory::Loaded(found);
+        if !events.is_empty() {
+            self.publish(events.into_iter().map(Step::Event).collect());
+        }
+        Ok(())
+    }
+
+    async fn missed(&self, told: &Conversation, found: &Conversation, own: &[Event]) -> Result<Vec<Event>, StoreError> {
+        if told.head.counters() == found.head.counters() {
+            return Ok(Vec::new());
+        }
+        let store = &self.parts.store;
+        let (seq, change_seq): (Seq, ChangeSeq) = (told.head.last_seq, told.head.last_change_seq);
+        let mut messages = store.messages_after(self.id, seq, MISSED_MAX).await?;
+        let mut changes = store.changes_after(self.id, change_seq, MISSED_MAX).await?;
+        // What was committed after the load is left for the next one.
+        messages.retain(|message| message.seq <= found.head.last_seq);
+        changes.retain(|change| change.change_seq <= found.head.last_change_seq);
+        Ok(batch::missed(told, found, messages, changes, own))
+    }
+
+    fn publish(&self, steps: Vec<Step>) {
+        if let Some(state) = self.state() {
+            self.parts.publisher.committed(Committed {
+                conversation_id: self.id,
+                header: Arc::clone(&state.header),
+                head: state.head,
+                member_count: state.members.len(),
+                steps,
+            });
+        }
+    }
+
+    async fn fetch(&self, needs: Vec<Fact>, facts: &mut Facts) -> Result<(), StoreError> {
+        let mut keys = Vec::new();
+        let mut quotes = HashSet::new();
+        for need in needs {
+            match need {
+                Fact::Key(principal, key) => keys.push((principal, key)),
+                Fact::Quote(message, viewer) => {
+                    quotes.insert((message, viewer));
+                }
+            }
+        }
+        for (message, viewer) in quotes {
+            let fact = self.parts.store.quotable(self.id, message, viewer).await?;
+            facts.quotes.insert((message, viewer), fact);
+        }
+        self.look_up(keys, facts).await
+    }
+
+    async fn fetch_keys(&self, pending: &[Pending], facts: &mut Facts) -> Result<(), StoreError> {
+        self.look_up(batch::keys_of(pending.iter().map(|pending| &pending.command)), facts)
+            .await
+    }
+
+    async fn look_up(&self, keys: Vec<(Principal, ClientMessageId)>, facts: &mut Facts) -> Result<(), StoreError> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let found = self.parts.store.keys(self.id, &keys).await?;
+        facts.keys.extend(keys.into_iter().map(|key| (key, None)));
+        facts
+            .keys
+            .extend(found.into_iter().map(|(key, record)| (key, Some(record))));
+        Ok(())
+    }
+}
+
+fn answer_all(pending: Vec<Pending>, answers: impl Iterator<Item = Answer>) {
+    for (pending, answer) in pending.into_iter().zip(answers) {
+        pending.answer(answer);
+    }
+}
