@@ -1,6 +1,7 @@
 //! WHO OWNS A CONVERSATION: a stable hash gives the node and the arbiter; the registry gives the running actor.
 
 pub mod bus;
+pub mod node;
 pub mod owner;
 pub mod registry;
 
