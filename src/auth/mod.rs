@@ -1,1 +1,11 @@
-//! auth
+//! WHO IS ASKING: a token becomes a subject, or nothing.
+//!
+//! Never here: a clock of its own (`now` is an argument), a look into the store, a token or key in an error or a log.
+
+mod jwt;
+mod keys;
+
+pub use jwt::{AuthError, Authenticator, Claims, mint};
+pub use keys::{KeyError, Keys};
+
+pub use crate::domain::{Name, Subject};

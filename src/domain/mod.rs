@@ -5,6 +5,7 @@
 
 pub mod chain;
 pub mod change;
+pub mod code;
 pub mod command;
 pub mod content;
 pub mod conversation;
@@ -17,10 +18,12 @@ pub mod member;
 pub mod message;
 pub mod policy;
 pub mod snowflake;
+pub mod subject;
 pub mod visibility;
 
 pub use chain::Digest;
 pub use change::{Change, ChangeType};
+pub use code::Code;
 pub use command::{Command, Create, Origin, Send};
 pub use content::{Content, MessageType};
 pub use conversation::{
@@ -35,3 +38,4 @@ pub use ids::{
 };
 pub use member::{Member, Membership, Role};
 pub use message::{KeyRecord, Message, MessageStatus};
+pub use subject::{Name, Subject};

@@ -1,0 +1,165 @@
+//! Saying something, and reading what was said.
+
+use std::sync::Arc;
+
+use super::ask::ask_keyed;
+use super::error::ServiceError;
+use crate::conversation::CommandError;
+use crate::domain::{
+    Code, Command, ConversationId, DomainError, Header, Member, Message, MessageId, MessageStatus, Outcome, Principal,
+    Send, Seq, visibility,
+};
+use crate::routing::Bus;
+use crate::storage::{ConversationStore, PageQuery, Store};
+
+/// Which part of a conversation's history is asked for. The bounds are exclusive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HistoryQuery {
+    /// Where.
+    pub conversation_id: ConversationId,
+    /// Older than this.
+    pub before_seq: Option<Seq>,
+    /// Newer than this. When given, the oldest of the range are taken, else the newest.
+    pub after_seq: Option<Seq>,
+    /// At most so many; the door has cut it to its maximum.
+    pub limit: u32,
+}
+
+/// A page of history, ascending by seq.
+#[derive(Clone, Debug)]
+pub struct HistoryPage {
+    /// What the viewer may see of the range.
+    pub items: Vec<Message>,
+    /// There is more of the range on the far side.
+    pub has_more: bool,
+}
+
+/// What became of a send.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    /// The message; of a repeat: the first one, as it is now.
+    pub message: Arc<Message>,
+    /// The key was used before.
+    pub duplicate: bool,
+}
+
+/// Use cases around messages.
+pub struct Messages {
+    store: Arc<dyn Store>,
+    bus: Arc<dyn Bus>,
+}
+
+impl Messages {
+    /// Reads from `store`, writes through `bus`.
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>, bus: Arc<dyn Bus>) -> Self {
+        Self { store, bus }
+    }
+
+    /// Sends, and waits until it is stored.
+    ///
+    /// # Errors
+    /// As the writer says. `unavailable` = the outcome is unknown: ask again with the same key.
+    pub async fn send(&self, conversation_id: ConversationId, send: Send) -> Result<Sent, ServiceError> {
+        match ask_keyed(self.bus.as_ref(), conversation_id, Command::Send(send)).await {
+            Ok(Outcome::Sent(message)) => Ok(Sent {
+                message,
+                duplicate: false,
+            }),
+            Ok(Outcome::Duplicate(record)) => Ok(Sent {
+                message: Arc::new(self.as_seen(record.message_id).await?),
+                duplicate: true,
+            }),
+            Ok(other) => Err(ServiceError::internal(&format!("a send led to {other:?}"))),
+            Err(error) => Err(self.refusal(error).await),
+        }
+    }
+
+    /// A writer's refusal with everything that it has to carry: `original` is the first message of a reused key.
+    pub async fn refusal(&self, error: CommandError) -> ServiceError {
+        let CommandError::Refused(DomainError::KeyReused { original }) = error else {
+            return error.into();
+        };
+        match self.as_seen(original).await {
+            Ok(message) => {
+                let mut refusal = ServiceError::from(error);
+                refusal.extra.original = Some(Box::new(message));
+                refusal
+            }
+            Err(unreadable) => unreadable,
+        }
+    }
+
+    /// A message of the caller's own key, as it is now: shown also when it was deleted or its sender removed, since a
+    /// repeat wins over every other answer. Not for anybody but its sender.
+    ///
+    /// # Errors
+    /// `unavailable` when the store does not answer.
+    pub async fn as_seen(&self, id: MessageId) -> Result<Message, ServiceError> {
+        let message = self.store.message(id).await?;
+        message.ok_or_else(|| ServiceError::internal(&format!("message {id} has a key but is not stored")))
+    }
+
+    /// A page of what `viewer` may see.
+    ///
+    /// # Errors
+    /// `not_found`, `not_a_member`.
+    pub async fn history(&self, viewer: Principal, query: HistoryQuery) -> Result<HistoryPage, ServiceError> {
+        let (header, member) = member_access(self.store.as_ref(), query.conversation_id, viewer).await?;
+        let below_first = Seq::new(visibility::first_visible(&header, &member).get().saturating_sub(1));
+        let oldest_first = query.after_seq.is_some();
+        let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
+        let page = PageQuery {
+            conversation_id: query.conversation_id,
+            viewer,
+            after: query.after_seq.unwrap_or_default().max(below_first),
+            before: query.before_seq,
+            oldest_first,
+            limit: query.limit.saturating_add(1), // one more tells whether there is more
+        };
+        let mut items = self.store.page(page).await?;
+        let has_more = items.len() > limit;
+        if has_more && oldest_first {
+            items.truncate(limit);
+        } else if has_more {
+            items.drain(..items.len() - limit);
+        }
+        Ok(HistoryPage { items, has_more })
+    }
+
+    /// One message.
+    ///
+    /// # Errors
+    /// `not_found` for everything that `viewer` may not see, whatever the reason.
+    pub async fn get(&self, viewer: Principal, id: MessageId) -> Result<Message, ServiceError> {
+        self.visible(viewer, id)
+            .await?
+            .ok_or_else(|| ServiceError::new(Code::NotFound, "no such message"))
+    }
+
+    async fn visible(&self, viewer: Principal, id: MessageId) -> Result<Option<Message>, ServiceError> {
+        let Some(message) = self.store.message(id).await? else {
+            return Ok(None);
+        };
+        let Some((header, Some(member))) = self.store.access(message.conversation_id, viewer).await? else {
+            return Ok(None);
+        };
+        let seen = message.status != MessageStatus::Deleted
+            && message.seq >= visibility::first_visible(&header, &member)
+            && !self.store.hidden(id, viewer).await?;
+        Ok(seen.then_some(message))
+    }
+}
+
+/// The header and the viewer's membership, or why the viewer may not read here.
+pub(super) async fn member_access(
+    store: &dyn ConversationStore,
+    id: ConversationId,
+    viewer: Principal,
+) -> Result<(Header, Member), ServiceError> {
+    let (header, member) = store
+        .access(id, viewer)
+        .await?
+        .ok_or(DomainError::ConversationNotFound)?;
+    Ok((header, member.ok_or(DomainError::NotAMember)?))
+}

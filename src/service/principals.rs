@@ -1,0 +1,151 @@
+//! Who somebody is: from a token or a name in a request to a principal with a row.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use moka::sync::Cache;
+
+use super::error::ServiceError;
+use crate::clock::Clock;
+use crate::domain::{Code, ExternalId, Name, Principal, PrincipalType, Subject};
+use crate::ids::Ids;
+use crate::storage::PrincipalStore;
+
+/// How many principals are remembered as known, and as many external ids.
+pub const PRINCIPALS_CACHED_MAX: u64 = 100_000;
+
+/// Finds principals, and makes those that are new unless `auth.auto_provision` is off.
+pub struct Principals {
+    store: Arc<dyn PrincipalStore>,
+    ids: Arc<Ids>,
+    clock: Arc<dyn Clock>,
+    auto_provision: bool,
+    known: Cache<Principal, ()>,
+    external: Cache<(PrincipalType, ExternalId), Principal>,
+}
+
+impl Principals {
+    /// `auto_provision`: make a row for whoever is seen for the first time.
+    #[must_use]
+    pub fn new(store: Arc<dyn PrincipalStore>, ids: Arc<Ids>, clock: Arc<dyn Clock>, auto_provision: bool) -> Self {
+        Self {
+            store,
+            ids,
+            clock,
+            auto_provision,
+            known: Cache::new(PRINCIPALS_CACHED_MAX),
+            external: Cache::new(PRINCIPALS_CACHED_MAX),
+        }
+    }
+
+    /// The principal of a verified token.
+    ///
+    /// # Errors
+    /// `unauthenticated` when there is none and none is to be made.
+    pub async fn resolve(&self, subject: &Subject) -> Result<Principal, ServiceError> {
+        let found = self.find(std::slice::from_ref(subject)).await?;
+        let principal = found.into_iter().next().flatten();
+        principal.ok_or_else(|| ServiceError::new(Code::Unauthenticated, "this principal is not known here"))
+    }
+
+    /// The principals that a request names, each once, in the order in which they are named first.
+    ///
+    /// # Errors
+    /// `not_found` when one is not known and none is to be made.
+    pub async fn resolve_named(&self, subjects: &[Subject]) -> Result<Vec<Principal>, ServiceError> {
+        let mut seen = HashSet::with_capacity(subjects.len());
+        let mut principals = Vec::with_capacity(subjects.len());
+        for found in self.find(subjects).await? {
+            let principal = found
+                .ok_or_else(|| ServiceError::new(Code::NotFound, "a principal that is named here is not known"))?;
+            if seen.insert(principal) {
+                principals.push(principal);
+            }
+        }
+        Ok(principals)
+    }
+
+    /// One principal that a request names, without making a row: `None` when nobody has that name.
+    ///
+    /// # Errors
+    /// `unavailable` when the store does not answer.
+    pub async fn look_up(&self, subject: &Subject) -> Result<Option<Principal>, ServiceError> {
+        match &subject.name {
+            Name::Id(id) => Ok(Some(principal(subject.kind, *id))),
+            Name::External(external_id) => self.holder_of(subject.kind, external_id).await,
+        }
+    }
+
+    async fn find(&self, subjects: &[Subject]) -> Result<Vec<Option<Principal>>, ServiceError> {
+        let mut found = Vec::with_capacity(subjects.len());
+        for subject in subjects {
+            found.push(match &subject.name {
+                Name::Id(id) => Some(principal(subject.kind, *id)),
+                Name::External(external_id) => self.by_external_id(subject.kind, external_id).await?,
+            });
+        }
+        let new: Vec<Principal> = found
+            .iter()
+            .flatten()
+            .copied()
+            .filter(|one| !self.known.contains_key(one))
+            .collect();
+        if new.is_empty() {
+            return Ok(found);
+        }
+        if self.auto_provision {
+            self.store.provision(&new, self.clock.now()).await?;
+            new.iter().for_each(|one| self.known.insert(*one, ()));
+            return Ok(found);
+        }
+        self.store
+            .known(&new)
+            .await?
+            .iter()
+            .for_each(|one| self.known.insert(*one, ()));
+        for one in &mut found {
+            *one = one.filter(|one| self.known.contains_key(one));
+        }
+        Ok(found)
+    }
+
+    async fn by_external_id(
+        &self,
+        kind: PrincipalType,
+        external_id: &ExternalId,
+    ) -> Result<Option<Principal>, ServiceError> {
+        let holder = self.holder_of(kind, external_id).await?;
+        if holder.is_some() || !self.auto_provision {
+            return Ok(holder);
+        }
+        let new = principal(kind, self.ids.next()?);
+        // Many may ask at once: the store says who has the name in the end.
+        let holder = self.store.adopt_external_id(new, external_id, self.clock.now()).await?;
+        self.remember(kind, external_id, holder);
+        Ok(Some(holder))
+    }
+
+    async fn holder_of(
+        &self,
+        kind: PrincipalType,
+        external_id: &ExternalId,
+    ) -> Result<Option<Principal>, ServiceError> {
+        if let Some(holder) = self.external.get(&(kind, external_id.clone())) {
+            return Ok(Some(holder));
+        }
+        let holder = self.store.by_external_id(kind, external_id).await?;
+        if let Some(holder) = holder {
+            self.remember(kind, external_id, holder);
+        }
+        Ok(holder)
+    }
+
+    fn remember(&self, kind: PrincipalType, external_id: &ExternalId, holder: Principal) {
+        self.external.insert((kind, external_id.clone()), holder);
+        self.known.insert(holder, ());
+    }
+}
+
+fn principal(kind: PrincipalType, id: i64) -> Principal {
+    Principal { kind, id }
+}
