@@ -1,0 +1,124 @@
+//! What follows from a commit that went wrong.
+
+use futures_util::future::join_all;
+use onescribe::conversation::CommandError;
+use onescribe::domain::{Outcome, Principal};
+use onescribe::storage::memory::{Fault, MemoryStore};
+
+use crate::world::{FaultAt, Node, ROOM, is_contiguous, run, send};
+
+const ANN: Principal = Principal::user(1);
+const BOB: Principal = Principal::user(2);
+
+/// A node on a store whose third commit (the group is the first, one send the second) meets a fault.
+async fn with_fault(fault: Fault) -> Node {
+    let node = Node::start(&MemoryStore::with_faults(FaultAt::new(3, fault)), 1);
+    node.group(ROOM, &[ANN, BOB]).await;
+    node.insist(ROOM, ANN, "first").await;
+    node
+}
+
+async fn everything_is_in_order(node: &Node) {
+    let stored = node.stored(ROOM).await;
+    assert!(is_contiguous(stored.iter().map(|(seq, _)| *seq)), "{stored:?}");
+    let pushed = node.journal.seqs(ROOM);
+    assert_eq!(
+        pushed,
+        stored.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(),
+        "each pushed once, in order"
+    );
+}
+
+#[test]
+fn b06_a_commit_whose_answer_is_lost_is_found_and_answered_as_stored() {
+    run(async {
+        let node = with_fault(Fault::UnknownStored).await;
+        let answers = join_all(["x", "y"].map(|key| node.ask(ROOM, send(ANN, key, key)))).await;
+        assert!(
+            answers.iter().all(|answer| matches!(answer, Ok(Outcome::Sent(_)))),
+            "{answers:?}"
+        );
+        assert_eq!(node.insist(ROOM, ANN, "x").await.1, 3, "a repeat gives the same");
+        assert_eq!(node.insist(ROOM, BOB, "z").await.1, 5, "no stuck conversation");
+        everything_is_in_order(&node).await;
+    });
+}
+
+#[test]
+fn an_unknown_commit_that_is_not_stored_is_to_be_asked_again() {
+    run(async {
+        let node = with_fault(Fault::UnknownNotStored).await;
+        assert_eq!(
+            node.ask(ROOM, send(ANN, "x", "x")).await,
+            Err(CommandError::Unavailable)
+        );
+        assert_eq!(node.insist(ROOM, ANN, "x").await.1, 3);
+        everything_is_in_order(&node).await;
+    });
+}
+
+#[test]
+fn a_commit_that_lands_late_is_neither_doubled_nor_forgotten() {
+    run(async {
+        for calls in 0..12 {
+            let node = with_fault(Fault::UnknownStoredLater(calls)).await;
+            drop(node.ask(ROOM, send(ANN, "x", "x")).await);
+            node.insist(ROOM, BOB, "y").await;
+            node.insist(ROOM, ANN, "x").await;
+            node.insist(ROOM, BOB, "z").await;
+            everything_is_in_order(&node).await;
+            let keys: Vec<_> = node.stored(ROOM).await.into_iter().filter_map(|(_, key)| key).collect();
+            assert_eq!(keys.iter().filter(|key| *key == "x").count(), 1, "{keys:?}");
+        }
+    });
+}
+
+#[test]
+fn b12_a_refused_commit_stores_nothing_and_uses_no_seq() {
+    run(async {
+        let node = with_fault(Fault::FailBefore).await;
+        let answers = join_all(["x", "first", "y"].map(|key| node.ask(ROOM, send(ANN, key, key)))).await;
+        assert_eq!(answers[0], Err(CommandError::Unavailable));
+        assert!(matches!(&answers[1], Ok(Outcome::Duplicate(record)) if record.seq.get() == 2));
+        assert!(
+            matches!(&answers[2], Ok(Outcome::Sent(message)) if message.seq.get() == 3),
+            "the next batch"
+        );
+        assert_eq!(node.insist(ROOM, ANN, "x").await.1, 4);
+        everything_is_in_order(&node).await;
+    });
+}
+
+#[test]
+fn two_owners_of_one_conversation_make_no_double_and_no_hole() {
+    run(async {
+        let store = MemoryStore::new();
+        let (one, two) = (Node::start(&store, 1), Node::start(&store, 2));
+        one.group(ROOM, &[ANN, BOB]).await;
+        let keys: Vec<String> = (0..60).map(|n| format!("k{n}")).collect();
+        let both = keys.iter().enumerate().map(|(n, key)| {
+            if n % 2 == 0 {
+                one.insist(ROOM, ANN, key)
+            } else {
+                two.insist(ROOM, BOB, key)
+            }
+        });
+        let mut seqs: Vec<i64> = join_all(both).await.into_iter().map(|(_, seq)| seq).collect();
+        seqs.sort_unstable();
+        assert_eq!(seqs, (2..=61).collect::<Vec<_>>());
+        for key in &keys {
+            // Asked again at the other owner, a key gives the same answer.
+            let (n, sender) = (key[1..].parse::<usize>().unwrap(), [ANN, BOB]);
+            let here = one.insist(ROOM, sender[n % 2], key).await;
+            assert_eq!(here, two.insist(ROOM, sender[n % 2], key).await);
+        }
+        for node in [&one, &two] {
+            node.insist(ROOM, ANN, "last").await;
+            let pushed = node.journal.seqs(ROOM);
+            assert!(
+                pushed.windows(2).all(|pair| pair[0] < pair[1]),
+                "no session sees a seq twice or backwards: {pushed:?}"
+            );
+        }
+    });
+}
