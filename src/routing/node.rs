@@ -80,7 +80,7 @@ impl Node {
                     return;
                 }
                 Err(error) => {
-                    tracing::warn!(worker = self.worker, %error, "the lease of the worker id could not be renewed")
+                    tracing::warn!(worker = self.worker, %error, "the lease of the worker id could not be renewed");
                 }
             }
         }

@@ -1,0 +1,179 @@
+//! The state machine: `Draft::decide` turns commands into events, one after the other, on top of a committed state.
+//!
+//! A draft never touches the state below it: memory changes only after the commit, by [`Conversation::apply`].
+//! What must be known from the store first is asked for by [`Refusal::Needs`]; the caller fetches it and starts over.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+mod append;
+mod membership;
+mod sending;
+
+pub use membership::check_title;
+pub use sending::repeat;
+
+use super::change::Change;
+use super::command::Command;
+use super::conversation::{Conversation, Head, Header};
+use super::error::DomainError;
+use super::event::Event;
+use super::ids::{ClientMessageId, ConversationId, MessageId, Principal, Seq, Timestamp};
+use super::member::Member;
+use super::message::{KeyRecord, Message};
+
+/// The most members of a group.
+pub const MEMBERS_MAX: usize = 100_000;
+
+/// What a command led to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The conversation was made.
+    Created,
+    /// A message got its number.
+    Sent(Arc<Message>),
+    /// The key was used before, for the same payload: this was the first.
+    Duplicate(KeyRecord),
+    /// The change that was made; `None` where nothing had to change.
+    Changed(Option<Arc<Change>>),
+}
+
+/// Why there is no outcome (yet).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It is not allowed.
+    Rejected(DomainError),
+    /// It cannot be said before this is known.
+    Needs(Fact),
+}
+
+impl From<DomainError> for Refusal {
+    fn from(error: DomainError) -> Self {
+        Self::Rejected(error)
+    }
+}
+
+/// Something that only the store knows.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Fact {
+    /// Was this key used?
+    Key(Principal, ClientMessageId),
+    /// Which message of this conversation is quoted, and has the viewer deleted it?
+    Quote(MessageId, Principal),
+}
+
+/// A quoted message as far as a quote has to know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quotable {
+    /// Its place.
+    pub seq: Seq,
+    /// Deleted for everyone, or by the viewer.
+    pub gone: bool,
+}
+
+/// What is known from the store.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// `None` = the key was never used.
+    pub keys: HashMap<(Principal, ClientMessageId), Option<KeyRecord>>,
+    /// `None` = no such message in this conversation.
+    pub quotes: HashMap<(MessageId, Principal), Option<Quotable>>,
+}
+
+/// What comes from outside into a decision.
+pub struct Context<'a> {
+    /// The time of this batch.
+    pub now: Timestamp,
+    /// Gives message ids; a refusal uses nothing up.
+    pub next_id: &'a mut dyn FnMut() -> Result<MessageId, DomainError>,
+    /// What was fetched.
+    pub facts: &'a Facts,
+}
+
+/// A batch in the making.
+pub struct Draft<'a> {
+    conversation_id: ConversationId,
+    base: Option<&'a Conversation>,
+    header: Option<Arc<Header>>,
+    head: Option<Head>,
+    /// What differs from `base`: `None` = a member no longer.
+    members: HashMap<Principal, Option<Member>>,
+    keys: HashMap<(Principal, ClientMessageId), KeyRecord>,
+    member_count: usize,
+    events: Vec<Event>,
+}
+
+/// A finished batch: what the store is asked to make true, all or nothing.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// What happens, in order. Never empty.
+    pub events: Vec<Event>,
+    /// The header afterwards.
+    pub header: Arc<Header>,
+    /// The head afterwards.
+    pub head: Head,
+    /// Present members afterwards.
+    pub member_count: usize,
+}
+
+impl<'a> Draft<'a> {
+    /// On top of a committed state; `None` = there is no such conversation yet.
+    #[must_use]
+    pub fn new(conversation_id: ConversationId, base: Option<&'a Conversation>) -> Self {
+        Self {
+            conversation_id,
+            base,
+            header: base.map(|base| Arc::clone(&base.header)),
+            head: base.map(|base| base.head),
+            members: HashMap::new(),
+            keys: HashMap::new(),
+            member_count: base.map_or(0, |base| base.members.len()),
+            events: Vec::new(),
+        }
+    }
+
+    /// How many events there are so far.
+    #[must_use]
+    pub fn events_len(&self) -> usize {
+        self.events.len()
+    }
+
+    /// What is to be committed; `None` when nothing is.
+    #[must_use]
+    pub fn finish(self) -> Option<Batch> {
+        let (header, head) = self.header.zip(self.head)?;
+        (!self.events.is_empty()).then_some(Batch {
+            events: self.events,
+            header,
+            head,
+            member_count: self.member_count,
+        })
+    }
+
+    /// Decides one command on top of those before it.
+    ///
+    /// # Errors
+    /// [`Refusal`]: then the draft is as it was.
+    pub fn decide(&mut self, command: &Command, context: &mut Context<'_>) -> Result<Outcome, Refusal> {
+        match command {
+            Command::Create(create) => self.create(create, context),
+            Command::Send(send) => self.send(send, context),
+            Command::AddMembers { origin, members } => self.add_members(origin, members, context),
+            Command::RemoveMember { origin, target } => self.remove_member(origin, *target, context),
+        }
+    }
+
+    fn member(&self, principal: Principal) -> Option<Member> {
+        match self.members.get(&principal) {
+            Some(changed) => *changed,
+            None => self.base.and_then(|base| base.members.get(&principal).copied()),
+        }
+    }
+
+    fn existing(&self) -> Result<(Arc<Header>, Head), DomainError> {
+        self.header
+            .clone()
+            .zip(self.head)
+            .ok_or(DomainError::ConversationNotFound)
+    }
+}

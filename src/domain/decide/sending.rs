@@ -1,0 +1,87 @@
+//! A message gets its number, or its first answer again.
+
+use super::append::Unnumbered;
+use super::{Context, Draft, Fact, Outcome, Refusal};
+use crate::domain::command::Send;
+use crate::domain::content::MessageType;
+use crate::domain::error::DomainError;
+use crate::domain::message::KeyRecord;
+use crate::domain::{policy, visibility};
+
+impl Draft<'_> {
+    pub(super) fn send(&mut self, send: &Send, context: &mut Context<'_>) -> Result<Outcome, Refusal> {
+        let sender = send.origin.principal;
+        let used = (sender, send.client_message_id.clone());
+        let known = self
+            .keys
+            .get(&used)
+            .or_else(|| self.base.and_then(|base| base.recent.get(sender, &used.1)));
+        if let Some(record) = known.or_else(|| context.facts.keys.get(&used).and_then(Option::as_ref)) {
+            return repeat(send, record).map_err(Refusal::from);
+        }
+        // The repeat of a key wins over every refusal, so a refusal needs to know that the key is new.
+        self.may_send(send, context).map_err(|refusal| match refusal {
+            Refusal::Rejected(_) if !context.facts.keys.contains_key(&used) => {
+                Refusal::Needs(Fact::Key(sender, used.1.clone()))
+            }
+            refusal => refusal,
+        })?;
+        let message_id = (context.next_id)()?;
+        let message = self.append(Unnumbered {
+            message_id,
+            sender,
+            client_message_id: Some(send.client_message_id.clone()),
+            message_type: send.message_type.clone(),
+            content: send.content.clone(),
+            content_hash: send.content_hash,
+            quoted_message_id: send.quoted_message_id,
+            sent_at: context.now,
+            device: send.origin.device.clone(),
+        })?;
+        self.keys.insert(used, message.record());
+        Ok(Outcome::Sent(message))
+    }
+
+    fn may_send(&self, send: &Send, context: &Context<'_>) -> Result<(), Refusal> {
+        let sender = send.origin.principal;
+        let (header, head) = self.existing()?;
+        let member = self.member(sender).ok_or(DomainError::NotAMember)?;
+        policy::may_send(&header, &member)?;
+        if let Some(quoted) = send.quoted_message_id {
+            let fact = context
+                .facts
+                .quotes
+                .get(&(quoted, sender))
+                .ok_or(Refusal::Needs(Fact::Quote(quoted, sender)))?;
+            let visible = fact.filter(|quote| !quote.gone && quote.seq >= visibility::first_visible(&header, &member));
+            visible.ok_or(DomainError::NotFound("no such message to quote in this conversation"))?;
+        }
+        if matches!(send.message_type, MessageType::Attachment(_)) {
+            return Err(DomainError::NotFound("no such file").into());
+        }
+        if send.expected_last_seq.is_some_and(|expected| expected != head.last_seq) {
+            return Err(DomainError::PreconditionFailed {
+                last_seq: head.last_seq,
+            }
+            .into());
+        }
+        Ok(())
+    }
+}
+
+/// Same key, same payload: the first answer. Same key, other payload: a conflict (B27).
+///
+/// # Errors
+/// [`DomainError::KeyReused`].
+pub fn repeat(send: &Send, record: &KeyRecord) -> Result<Outcome, DomainError> {
+    let same = record.content_hash == send.content_hash
+        && record.message_type == send.message_type
+        && record.quoted_message_id == send.quoted_message_id;
+    if same {
+        Ok(Outcome::Duplicate(record.clone()))
+    } else {
+        Err(DomainError::KeyReused {
+            original: record.message_id,
+        })
+    }
+}
