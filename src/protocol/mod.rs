@@ -2,4 +2,7 @@
 
 pub mod convert;
 pub mod error;
+pub mod fields;
+pub mod frame;
+pub mod reply;
 pub mod view;

@@ -1,0 +1,326 @@
+//! What a client says on a WebSocket: one JSON object a frame, `{"id": number, "type": …, …}`.
+
+use std::borrow::Cow;
+
+use super::fields::{Fields, required};
+use crate::domain::{
+    ChangeSeq, ClientMessageId, ConversationId, DeviceId, InvalidField, MessageId, MessageType, Seq, json,
+};
+
+/// A page of history without `limit`.
+pub const HISTORY_LIMIT_DEFAULT: u32 = 50;
+/// The largest page of history; a larger `limit` is cut to it.
+pub const HISTORY_LIMIT_MAX: u32 = 200;
+
+/// Known words that this server does not offer (yet).
+const NOT_OFFERED: [&str; 7] = [
+    "message.edit",
+    "message.recall",
+    "read",
+    "sync",
+    "stream.open",
+    "stream.append",
+    "stream.finish",
+];
+
+/// A text frame, read as far as it can be read.
+#[derive(Debug)]
+pub struct Incoming<'a> {
+    /// What the reply carries as `reply_to`; `None` when the frame has no readable number there.
+    pub id: Option<u64>,
+    /// What is asked, or which field is wrong.
+    pub frame: Result<Frame<'a>, InvalidField>,
+}
+
+/// What is asked.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Frame<'a> {
+    /// The first frame: who is there.
+    Hello(Hello<'a>),
+    /// A new token for a connection that goes on.
+    Auth {
+        /// The token.
+        token: Cow<'a, str>,
+    },
+    /// Says something.
+    Send(Box<Send<'a>>),
+    /// Which messages and changes have arrived on this device.
+    Acknowledge(Vec<Acknowledged>),
+    /// A page of history.
+    History(History),
+    /// Are you there? The answer stands behind everything that was queued before.
+    Ping,
+    /// The user is writing.
+    Typing {
+        /// Where; `None` when it cannot be read: typing is never answered.
+        conversation_id: Option<ConversationId>,
+    },
+}
+
+/// `hello`
+#[derive(Debug, PartialEq, Eq)]
+pub struct Hello<'a> {
+    /// May be missing when the upgrade request had a bearer header.
+    pub token: Option<Cow<'a, str>>,
+    /// The client's name for this machine.
+    pub device_id: DeviceId,
+    /// `web`, `ios`, …
+    pub platform: Option<Cow<'a, str>>,
+}
+
+/// `message.send`
+#[derive(Debug, PartialEq, Eq)]
+pub struct Send<'a> {
+    /// Where.
+    pub conversation_id: ConversationId,
+    /// The sender's own key.
+    pub client_message_id: ClientMessageId,
+    /// What kind.
+    pub message_type: MessageType,
+    /// JSON text, not yet checked.
+    pub content: &'a str,
+    /// What it answers.
+    pub quoted_message_id: Option<MessageId>,
+    /// Refuse unless the head is here.
+    pub expected_last_seq: Option<Seq>,
+}
+
+/// An entry of `message.ack`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Acknowledged {
+    /// Where.
+    pub conversation_id: ConversationId,
+    /// Messages up to here.
+    pub seq: Seq,
+    /// Changes up to here; 0 = says nothing about changes.
+    pub change_seq: ChangeSeq,
+}
+
+/// `history`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct History {
+    /// Where.
+    pub conversation_id: ConversationId,
+    /// Older than this.
+    pub before_seq: Option<Seq>,
+    /// Newer than this.
+    pub after_seq: Option<Seq>,
+    /// At most so many.
+    pub limit: u32,
+}
+
+/// Reads a text frame.
+#[must_use]
+pub fn parse(text: &str) -> Incoming<'_> {
+    let Some(fields) = Fields::parse(text) else {
+        return Incoming {
+            id: None,
+            frame: Err(InvalidField::new("frame", "must be one JSON object")),
+        };
+    };
+    let id = fields.raw("id").and_then(|json| json.parse().ok());
+    let frame = json::admit(text).and_then(|()| typed(&fields, id));
+    Incoming { id, frame }
+}
+
+fn typed<'a>(fields: &Fields<'a>, id: Option<u64>) -> Result<Frame<'a>, InvalidField> {
+    let kind = required("type", fields.text("type")?)?;
+    if kind == "typing" {
+        let conversation_id = fields.id("conversation_id", ConversationId::parse).unwrap_or_default();
+        return Ok(Frame::Typing { conversation_id });
+    }
+    let frame = match kind.as_ref() {
+        "hello" => hello(fields).map(Frame::Hello),
+        "auth" => required("token", fields.text("token")?).map(|token| Frame::Auth { token }),
+        "message.send" => send(fields).map(|send| Frame::Send(Box::new(send))),
+        "message.ack" => acknowledged(fields).map(Frame::Acknowledge),
+        "history" => history(fields).map(Frame::History),
+        "ping" => Ok(Frame::Ping),
+        later if NOT_OFFERED.contains(&later) => Err(InvalidField::new(
+            "type",
+            "is known, but this server does not offer it yet",
+        )),
+        _ => Err(InvalidField::new("type", "is not known")),
+    };
+    // Without it the client could not tell which frame a reply is for.
+    id.ok_or(InvalidField::new("id", "must be a whole number of 0 or more"))?;
+    frame
+}
+
+fn hello<'a>(fields: &Fields<'a>) -> Result<Hello<'a>, InvalidField> {
+    Ok(Hello {
+        token: fields.text("token")?,
+        device_id: DeviceId::parse(&required("device_id", fields.text("device_id")?)?)?,
+        platform: fields.text("platform")?,
+    })
+}
+
+fn conversation_id(fields: &Fields<'_>) -> Result<ConversationId, InvalidField> {
+    required("conversation_id", fields.id("conversation_id", ConversationId::parse)?)
+}
+
+fn send<'a>(fields: &Fields<'a>) -> Result<Send<'a>, InvalidField> {
+    Ok(Send {
+        conversation_id: conversation_id(fields)?,
+        client_message_id: ClientMessageId::parse(&required("client_message_id", fields.text("client_message_id")?)?)?,
+        message_type: MessageType::parse(&required("message_type", fields.text("message_type")?)?)?,
+        content: required("content", fields.raw("content"))?,
+        quoted_message_id: fields.id("quoted_message_id", MessageId::parse)?,
+        expected_last_seq: fields.number("expected_last_seq")?.map(Seq::new),
+    })
+}
+
+fn acknowledged(fields: &Fields<'_>) -> Result<Vec<Acknowledged>, InvalidField> {
+    let acks = required("acks", fields.list("acks")?)?;
+    acks.iter()
+        .map(|ack| {
+            Ok(Acknowledged {
+                conversation_id: conversation_id(ack)?,
+                seq: Seq::new(required("seq", ack.number("seq")?)?),
+                change_seq: ChangeSeq::new(ack.number("change_seq")?.unwrap_or_default()),
+            })
+        })
+        .collect()
+}
+
+fn history(fields: &Fields<'_>) -> Result<History, InvalidField> {
+    let limit = match fields.number("limit")? {
+        None => HISTORY_LIMIT_DEFAULT,
+        Some(0) => return Err(InvalidField::new("limit", "must be 1 or more")),
+        Some(limit) => u32::try_from(limit).map_or(HISTORY_LIMIT_MAX, |limit| limit.min(HISTORY_LIMIT_MAX)),
+    };
+    Ok(History {
+        conversation_id: conversation_id(fields)?,
+        before_seq: fields.number("before_seq")?.map(Seq::new),
+        after_seq: fields.number("after_seq")?.map(Seq::new),
+        limit,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field_of(text: &str) -> (Option<u64>, &'static str) {
+        let incoming = parse(text);
+        (incoming.id, incoming.frame.expect_err(text).field)
+    }
+
+    #[test]
+    fn what_cannot_be_understood_keeps_its_id_where_that_can_be_read() {
+        for (text, id, field) in [
+            ("not json", None, "frame"),
+            ("[]", None, "frame"),
+            ("7", None, "frame"),
+            ("{\"type\":\"ping\"", None, "frame"),
+            ("{\"id\":500}", Some(500), "type"),
+            ("{\"id\":501,\"type\":\"no.such\"}", Some(501), "type"),
+            ("{\"id\":\"x\",\"type\":7}", None, "type"),
+            ("{\"type\":\"no.such\"}", None, "id"),
+            ("{\"type\":\"ping\"}", None, "id"),
+            ("{\"id\":-1,\"type\":\"ping\"}", None, "id"),
+            ("{\"id\":1.5,\"type\":\"ping\"}", None, "id"),
+            ("{\"id\":502,\"type\":\"history\"}", Some(502), "conversation_id"),
+            (
+                "{\"id\":503,\"type\":\"read\",\"conversation_id\":7}",
+                Some(503),
+                "type",
+            ),
+            ("{\"id\":504,\"type\":\"message.send\"}", Some(504), "conversation_id"),
+            ("{\"id\":505,\"type\":\"message.ack\",\"acks\":7}", Some(505), "acks"),
+            ("{\"id\":506,\"type\":\"sync\",\"cursors\":{}}", Some(506), "type"),
+            ("{\"id\":507,\"type\":\"ping\",\"x\":\"\\u0000\"}", Some(507), "request"),
+            (
+                "{\"id\":508,\"type\":\"ping\",\"x\":{\"\\ud800\":1}}",
+                Some(508),
+                "request",
+            ),
+        ] {
+            assert_eq!(field_of(text), (id, field), "{text}");
+        }
+    }
+
+    #[test]
+    fn each_field_of_a_send_is_checked_by_name() {
+        let whole = "\"conversation_id\":\"7\",\"client_message_id\":\"k\",\"message_type\":\"TEXT\",\"content\":{\"text\": \"x\"}";
+        let text = format!("{{\"id\":1,\"type\":\"message.send\",{whole},\"expected_last_seq\":0}}");
+        let parsed = parse(&text).frame;
+        let Ok(Frame::Send(send)) = parsed else {
+            panic!("{parsed:?}")
+        };
+        assert_eq!(
+            (send.content, send.expected_last_seq),
+            ("{\"text\": \"x\"}", Some(Seq::ZERO))
+        );
+        for (bad, field) in [
+            ("\"conversation_id\":7", "conversation_id"),
+            ("\"conversation_id\":\"-7\"", "conversation_id"),
+            ("\"client_message_id\":\"\"", "client_message_id"),
+            ("\"client_message_id\":null", "client_message_id"),
+            ("\"message_type\":\"text\"", "message_type"),
+            ("\"message_type\":7", "message_type"),
+            ("\"content\":null", "content"),
+            ("\"quoted_message_id\":7", "quoted_message_id"),
+            ("\"expected_last_seq\":\"one\"", "expected_last_seq"),
+            ("\"expected_last_seq\":-1", "expected_last_seq"),
+        ] {
+            // The later of two counts.
+            let text = format!("{{\"id\":1,\"type\":\"message.send\",{whole},{bad}}}");
+            assert_eq!(field_of(&text), (Some(1), field), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_hello_needs_a_device() {
+        for bad in [
+            "",
+            ",\"device_id\":null",
+            ",\"device_id\":\"\"",
+            ",\"device_id\":\"has space\"",
+            ",\"device_id\":7",
+        ] {
+            assert_eq!(
+                field_of(&format!("{{\"id\":1,\"type\":\"hello\"{bad}}}")),
+                (Some(1), "device_id"),
+                "{bad}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_acknowledgement_may_leave_out_changes_and_history_limits_are_cut() {
+        let ack = "{\"id\":1,\"type\":\"message.ack\",\"acks\":[{\"conversation_id\":\"7\",\"seq\":3}]}";
+        let expected = Acknowledged {
+            conversation_id: ConversationId::new(7).unwrap(),
+            seq: Seq::new(3),
+            change_seq: ChangeSeq::ZERO,
+        };
+        assert_eq!(parse(ack).frame, Ok(Frame::Acknowledge(vec![expected])));
+        assert_eq!(field_of(&ack.replace(",\"seq\":3", "")), (Some(1), "seq"));
+        let history = |limit: &str| format!("{{\"id\":1,\"type\":\"history\",\"conversation_id\":\"7\"{limit}}}");
+        for (given, limit) in [("", 50), (",\"limit\":1", 1), (",\"limit\":9223372036854775807", 200)] {
+            assert!(
+                matches!(parse(&history(given)).frame, Ok(Frame::History(page)) if page.limit == limit),
+                "{given}"
+            );
+        }
+        for bad in ["0", "-1", "\"x\"", "1.5", "9223372036854775808"] {
+            assert_eq!(
+                field_of(&history(&format!(",\"limit\":{bad}"))),
+                (Some(1), "limit"),
+                "{bad}"
+            );
+        }
+    }
+
+    #[test]
+    fn typing_is_never_answered() {
+        for text in [
+            "{\"type\":\"typing\"}",
+            "{\"id\":\"x\",\"type\":\"typing\",\"conversation_id\":7}",
+        ] {
+            let expected = Frame::Typing { conversation_id: None };
+            assert_eq!(parse(text).frame, Ok(expected), "{text}");
+        }
+    }
+}

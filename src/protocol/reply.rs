@@ -1,0 +1,236 @@
+//! What the server says on a WebSocket: replies (with `reply_to`) and pushes (without), as JSON.
+
+use serde::Serialize;
+
+use super::{convert, view};
+use crate::domain::{self, Code, Timestamp};
+
+/// `welcome`
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename = "welcome")]
+pub struct Welcome<'a> {
+    /// The hello's `id`.
+    pub reply_to: u64,
+    /// The name of this connection, for logs and support.
+    pub session_id: String,
+    /// Who the token says it is.
+    pub principal: view::Principal,
+    /// As given.
+    pub device_id: &'a str,
+    /// Now.
+    #[serde(serialize_with = "convert::time")]
+    pub server_time: Timestamp,
+    /// Changes when an older copy of the store was restored.
+    pub store_epoch: &'a str,
+    /// How often the server pings; silent for two of them = closed.
+    pub heartbeat_secs: u64,
+    /// What a client must keep to.
+    pub limits: Limits,
+}
+
+/// The limits that a client has to know.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Limits {
+    /// Largest content, in compact form.
+    pub content_bytes: usize,
+    /// Largest frame.
+    pub frame_bytes: usize,
+    /// Most entries of one `message.ack`.
+    pub acks_per_frame: usize,
+    /// How long a sender may recall.
+    pub recall_window_secs: u64,
+}
+
+/// `message.sent`
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename = "message.sent")]
+pub struct Sent<'a> {
+    /// The send's `id`.
+    pub reply_to: u64,
+    /// The first id of this key.
+    #[serde(serialize_with = "convert::decimal")]
+    pub message_id: i64,
+    /// Where.
+    #[serde(serialize_with = "convert::decimal")]
+    pub conversation_id: i64,
+    /// The first seq of this key.
+    pub seq: i64,
+    /// The first time of this key.
+    #[serde(serialize_with = "convert::time")]
+    pub sent_at: Timestamp,
+    /// The key.
+    pub client_message_id: &'a str,
+    /// The key was used before, for the same payload.
+    pub duplicate: bool,
+}
+
+/// `pong`
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename = "pong")]
+pub struct Pong {
+    /// The ping's `id`.
+    pub reply_to: u64,
+    /// Now.
+    #[serde(serialize_with = "convert::time")]
+    pub server_time: Timestamp,
+}
+
+/// `ok`: done, and there is nothing more to say.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename = "ok")]
+pub struct Done {
+    /// The frame's `id`.
+    pub reply_to: u64,
+}
+
+/// `history`
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename = "history")]
+pub struct History<'a> {
+    /// The frame's `id`.
+    pub reply_to: u64,
+    /// Ascending by seq.
+    pub items: Vec<view::Message<'a>>,
+    /// There is more of the range on the far side.
+    pub has_more: bool,
+}
+
+/// `error`
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename = "error")]
+pub struct Error<'a> {
+    /// `null` when the frame had no readable `id`.
+    pub reply_to: Option<u64>,
+    /// What a program acts on.
+    #[serde(serialize_with = "code")]
+    pub code: Code,
+    /// What a person reads.
+    pub detail: &'a str,
+    /// May the same frame succeed later?
+    pub retryable: bool,
+    /// When to try again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
+    /// With `idempotency_key_reused`: the first message as it is now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub original: Option<view::Message<'a>>,
+    /// With `precondition_failed`: where the head is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_seq: Option<i64>,
+}
+
+impl<'a> Error<'a> {
+    /// An error with nothing besides.
+    #[must_use]
+    pub const fn new(reply_to: Option<u64>, code: Code, detail: &'a str) -> Self {
+        Self {
+            reply_to,
+            code,
+            detail,
+            retryable: code.retryable(),
+            retry_after_ms: None,
+            original: None,
+            last_seq: None,
+        }
+    }
+}
+
+fn code<S: serde::Serializer>(code: &Code, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(code.as_str())
+}
+
+/// What is pushed.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type")]
+pub enum Push<'a> {
+    /// A message has its number.
+    #[serde(rename = "message.new")]
+    MessageNew {
+        /// The message.
+        message: view::Message<'a>,
+    },
+    /// Something of the conversation changed.
+    #[serde(rename = "conversation.changed")]
+    ConversationChanged {
+        /// The entry of the change log.
+        change: view::Change<'a>,
+    },
+    /// You are a member from here on.
+    #[serde(rename = "conversation.joined")]
+    ConversationJoined {
+        /// As you see it.
+        conversation: Box<view::Conversation<'a>>,
+    },
+    /// You are a member no longer.
+    #[serde(rename = "conversation.left")]
+    ConversationLeft {
+        /// Where.
+        #[serde(serialize_with = "convert::decimal")]
+        conversation_id: i64,
+        /// LEFT or REMOVED.
+        reason: &'static str,
+    },
+    /// Somebody is writing.
+    #[serde(rename = "typing")]
+    Typing {
+        /// Where.
+        #[serde(serialize_with = "convert::decimal")]
+        conversation_id: i64,
+        /// Who.
+        principal: view::Principal,
+    },
+    /// This connection is about to be closed.
+    #[serde(rename = "bye")]
+    Bye {
+        /// Why.
+        reason: &'static str,
+        /// When to come back, spread out over the clients.
+        reconnect_after_ms: u64,
+    },
+}
+
+impl<'a> Push<'a> {
+    /// `message.new`
+    #[must_use]
+    pub fn message(message: &'a domain::Message) -> Self {
+        Self::MessageNew {
+            message: message.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_have_the_names_of_the_contract() {
+        let sent = Sent {
+            reply_to: 7,
+            message_id: 1,
+            conversation_id: 2,
+            seq: 3,
+            sent_at: Timestamp::from_millis(0),
+            client_message_id: "k",
+            duplicate: false,
+        };
+        assert_eq!(
+            serde_json::to_string(&sent).unwrap(),
+            "{\"type\":\"message.sent\",\"reply_to\":7,\"message_id\":\"1\",\"conversation_id\":\"2\",\"seq\":3,\
+             \"sent_at\":\"1970-01-01T00:00:00.000Z\",\"client_message_id\":\"k\",\"duplicate\":false}"
+        );
+        let error = Error::new(None, Code::Overloaded, "busy");
+        assert_eq!(
+            serde_json::to_string(&error).unwrap(),
+            "{\"type\":\"error\",\"reply_to\":null,\"code\":\"overloaded\",\"detail\":\"busy\",\"retryable\":true}"
+        );
+        let left = Push::ConversationLeft {
+            conversation_id: 7,
+            reason: "LEFT",
+        };
+        assert_eq!(
+            serde_json::to_string(&left).unwrap(),
+            "{\"type\":\"conversation.left\",\"conversation_id\":\"7\",\"reason\":\"LEFT\"}"
+        );
+    }
+}
