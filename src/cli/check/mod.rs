@@ -1,0 +1,117 @@
+//! `onescribe check`: proves that a store keeps its promises, also one that is in use.
+
+mod audit;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use indicatif::{HumanCount, HumanDuration, ProgressBar};
+use tokio::time::Instant;
+
+use self::audit::{Counts, Finding};
+use super::progress;
+use crate::domain::ConversationId;
+use crate::storage::{Store, StoreResult};
+
+/// Conversations that are read at once.
+const AT_ONCE: usize = 4;
+/// Conversation ids that are in memory at once.
+const PAGE_IDS: u32 = 1_000;
+/// Findings that are printed; a store with more is not read by a person line by line.
+const PRINTED_MAX: usize = 200;
+
+/// What a whole run comes to.
+#[derive(Debug, Default)]
+struct Report {
+    counts: Counts,
+    findings: Vec<Finding>,
+    /// All of them, also those that are not kept.
+    found: usize,
+}
+
+/// Prints what was checked and what was found.
+///
+/// # Errors
+/// When the store cannot be read to the end: then nothing is proved.
+pub(super) async fn run(store: Arc<dyn Store>) -> anyhow::Result<ExitCode> {
+    let started = Instant::now();
+    let report = check(store.as_ref(), &progress::bar(0, "conversations")).await;
+    let report = report.context("the check could not be finished, so it proves nothing")?;
+    let Counts {
+        conversations,
+        messages,
+        changes,
+        members,
+        quotes,
+    } = report.counts;
+    println!(
+        "checked {} conversations, {} messages, {} changes, {} memberships, {} quotes in {}",
+        HumanCount(conversations),
+        HumanCount(messages),
+        HumanCount(changes),
+        HumanCount(members),
+        HumanCount(quotes),
+        HumanDuration(started.elapsed()),
+    );
+    if report.found == 0 {
+        println!("in order: no hole, no double; heads, counts, hash chain, changes, quotes and read positions agree");
+        return Ok(ExitCode::SUCCESS);
+    }
+    for finding in &report.findings {
+        println!("{finding}");
+    }
+    if report.found > report.findings.len() {
+        println!("… and {} more", report.found - report.findings.len());
+    }
+    println!("{} findings: this store is damaged or was written by something else", report.found);
+    Ok(ExitCode::FAILURE)
+}
+
+async fn check(store: &dyn Store, bar: &ProgressBar) -> StoreResult<Report> {
+    bar.set_length(count(store).await?);
+    let mut report = Report::default();
+    let mut after = None;
+    loop {
+        let page = store.conversation_ids(after, PAGE_IDS).await?;
+        let Some(last) = page.last() else { break };
+        after = Some(*last);
+        let mut results = stream::iter(page)
+            .map(|id| audit::conversation(store, id))
+            .buffer_unordered(AT_ONCE);
+        while let Some((counts, findings)) = results.try_next().await? {
+            bar.inc(1);
+            report.add(counts, findings);
+            bar.set_message(format!("{} messages", HumanCount(report.counts.messages)));
+        }
+    }
+    bar.finish_and_clear();
+    report.findings.sort();
+    Ok(report)
+}
+
+/// How many there are, for the bar.
+async fn count(store: &dyn Store) -> StoreResult<u64> {
+    let (mut count, mut after): (u64, Option<ConversationId>) = (0, None);
+    loop {
+        let page = store.conversation_ids(after, PAGE_IDS).await?;
+        let Some(last) = page.last() else { return Ok(count) };
+        after = Some(*last);
+        count += u64::try_from(page.len()).unwrap_or_default();
+    }
+}
+
+impl Report {
+    fn add(&mut self, counts: Counts, findings: Vec<Finding>) {
+        let total = &mut self.counts;
+        total.conversations += counts.conversations;
+        total.messages += counts.messages;
+        total.changes += counts.changes;
+        total.members += counts.members;
+        total.quotes += counts.quotes;
+        self.found += findings.len();
+        let room = PRINTED_MAX.saturating_sub(self.findings.len());
+        self.findings.extend(findings.into_iter().take(room));
+    }
+}
