@@ -3,30 +3,51 @@
 use std::io;
 
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::format::FmtSpan;
 
-use crate::config::{Log, LogFormat, LogLevel};
+/// How a line looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
 
-/// Starts to write logs to stderr. A second call changes nothing: the first one holds for the process.
-pub fn start(log: Log) {
+/// Starts to write logs to stderr: lines of `level` (`error` … `trace`) and above. A second call changes nothing: the
+/// first one holds for the process.
+pub fn start(format: Format, level: &str) {
     let builder = tracing_subscriber::fmt()
         .with_writer(io::stderr)
-        .with_span_events(FmtSpan::NONE)
-        .with_env_filter(filter(log.level));
+        .with_env_filter(EnvFilter::new(filter(level)));
     // Fails only when a subscriber is there already, as in tests that start many servers in one process.
-    drop(match log.format {
-        LogFormat::Text => builder.with_ansi(false).try_init(),
-        LogFormat::Json => builder.json().flatten_event(true).try_init(),
+    drop(match format {
+        Format::Text => builder.with_ansi(false).try_init(),
+        Format::Json => builder.json().flatten_event(true).try_init(),
     });
 }
 
-/// Libraries speak at `warn`: sqlx logs every statement at `debug`, with its values. At `trace` everything is wanted.
-fn filter(level: LogLevel) -> EnvFilter {
-    EnvFilter::new(match level {
-        LogLevel::Error => "error",
-        LogLevel::Warn => "warn",
-        LogLevel::Info => "warn,onescribe=info",
-        LogLevel::Debug => "warn,onescribe=debug",
-        LogLevel::Trace => "debug,onescribe=trace,sqlx=warn",
-    })
+/// Libraries speak at `warn`: sqlx logs every statement at `debug`, with its values.
+fn filter(level: &str) -> String {
+    match level {
+        "error" => "error".to_owned(),
+        "trace" => "debug,onescribe=trace,sqlx=warn".to_owned(),
+        level => format!("warn,onescribe={level}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_level_is_a_filter_and_none_of_them_logs_the_values_of_statements() {
+        for level in ["error", "warn", "info", "debug", "trace"] {
+            let filter = filter(level);
+            assert!(EnvFilter::try_new(&filter).is_ok(), "{filter}");
+            assert!(
+                filter == "error" || filter.starts_with("warn") || filter.contains("sqlx=warn"),
+                "{filter}"
+            );
+        }
+    }
 }

@@ -5,5 +5,5 @@
 mod logs;
 mod requests;
 
-pub use logs::start;
+pub use logs::{Format, start};
 pub use requests::RequestSpan;

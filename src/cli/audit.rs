@@ -134,7 +134,10 @@ impl<'a> Reading<'a> {
             let page = self.store.messages_after(self.id, after, PAGE_ROWS).await?;
             let Some(last) = page.last() else { break };
             after = last.seq;
-            let page: Vec<&Message> = page.iter().take_while(|message| message.seq <= self.head.last_seq).collect();
+            let page: Vec<&Message> = page
+                .iter()
+                .take_while(|message| message.seq <= self.head.last_seq)
+                .collect();
             if page.is_empty() {
                 self.above_the_head().await?;
                 break;
@@ -164,10 +167,16 @@ impl<'a> Reading<'a> {
         let expected = self.at.last_seq.next();
         self.unbroken &= seq == expected;
         if seq != expected {
-            self.find(Some(expected), format!("is missing; the next one there is {seq} (INV-SEQ-1)"));
+            self.find(
+                Some(expected),
+                format!("is missing; the next one there is {seq} (INV-SEQ-1)"),
+            );
         }
         if message.conversation_id != self.id {
-            self.find(Some(seq), format!("says that it is of conversation {}", message.conversation_id));
+            self.find(
+                Some(seq),
+                format!("says that it is of conversation {}", message.conversation_id),
+            );
         }
         self.counted(message, expected);
         self.hashes(message);
@@ -200,9 +209,16 @@ impl<'a> Reading<'a> {
         if message.status == MessageStatus::Normal && content_hash(message.content.as_str()) != message.content_hash {
             self.find(Some(message.seq), "has other words than its content_hash says");
         }
-        let base: Digest = if self.at.last_seq == Seq::ZERO { genesis(self.id) } else { self.at.chain_hash };
+        let base: Digest = if self.at.last_seq == Seq::ZERO {
+            genesis(self.id)
+        } else {
+            self.at.chain_hash
+        };
         if self.unbroken && chain_hash(&base, message) != message.chain_hash {
-            self.find(Some(message.seq), "its chain_hash does not follow from the message before");
+            self.find(
+                Some(message.seq),
+                "its chain_hash does not follow from the message before",
+            );
         }
         self.at.chain_hash = message.chain_hash;
         self.unbroken = true;
@@ -241,7 +257,10 @@ impl<'a> Reading<'a> {
             let from = records.partition_point(|(_, record)| record.message_id < message_id);
             let same = |((who, what), _): &&(_, _)| *who == sender && *what == key;
             let own = records.get(from).filter(|(_, record)| record.message_id == message_id);
-            let others = records.iter().filter(same).filter(|(_, record)| record.message_id != message_id);
+            let others = records
+                .iter()
+                .filter(same)
+                .filter(|(_, record)| record.message_id != message_id);
             if let Some((_, other)) = others.clone().next() {
                 let what = format!("has the key of seq {} again (INV-IDEM-1)", other.seq);
                 self.find(Some(seq), what);
@@ -261,7 +280,10 @@ impl<'a> Reading<'a> {
         }
         if at.last_count_no != head.last_count_no {
             let (is, must) = (head.last_count_no, at.last_count_no);
-            self.find(None, format!("its last_count_no is {is} instead of {must} (INV-UNREAD-1)"));
+            self.find(
+                None,
+                format!("its last_count_no is {is} instead of {must} (INV-UNREAD-1)"),
+            );
         }
         if at.last_message_seq != head.last_message_seq {
             let (is, must) = (head.last_message_seq, at.last_message_seq);
@@ -287,7 +309,13 @@ impl<'a> Reading<'a> {
             for seq in seqs.into_iter().take_while(|seq| *seq <= last) {
                 self.counts.changes += 1;
                 if seq != at.next() {
-                    self.find(None, format!("change {} is missing; the next one there is {seq} (INV-CHG-1)", at.next()));
+                    self.find(
+                        None,
+                        format!(
+                            "change {} is missing; the next one there is {seq} (INV-CHG-1)",
+                            at.next()
+                        ),
+                    );
                 }
                 at = seq;
             }
@@ -296,7 +324,10 @@ impl<'a> Reading<'a> {
             }
         }
         if at != last {
-            self.find(None, format!("change {} is missing; the last one is {last} (INV-CHG-1)", at.next()));
+            self.find(
+                None,
+                format!("change {} is missing; the last one is {last} (INV-CHG-1)", at.next()),
+            );
         }
         Ok(())
     }
@@ -310,7 +341,10 @@ impl<'a> Reading<'a> {
         }
         if ledger.highest_read_seq > self.head.last_seq {
             let (is, head) = (ledger.highest_read_seq, self.head.last_seq);
-            self.find(None, format!("somebody has read up to {is}, beyond the head {head} (INV-READ-1)"));
+            self.find(
+                None,
+                format!("somebody has read up to {is}, beyond the head {head} (INV-READ-1)"),
+            );
         }
         let header = &ledger.header;
         let owned = header.kind == Kind::Group && header.status == Status::Active && ledger.member_rows > 0;

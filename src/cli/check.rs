@@ -1,17 +1,16 @@
 //! `onescribe check`: proves that a store keeps its promises, also one that is in use.
 
-mod audit;
-
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::Context as _;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use indicatif::{HumanCount, HumanDuration, ProgressBar};
 use tokio::time::Instant;
 
-use self::audit::{Counts, Finding};
+use super::audit::{self, Counts, Finding};
 use super::progress;
+use crate::app;
+use crate::config::Config;
 use crate::domain::ConversationId;
 use crate::storage::{Store, StoreResult};
 
@@ -35,7 +34,8 @@ struct Report {
 ///
 /// # Errors
 /// When the store cannot be read to the end: then nothing is proved.
-pub(super) async fn run(store: Arc<dyn Store>) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(config: Config) -> anyhow::Result<ExitCode> {
+    let store = app::open(&config.database, false).await?;
     let started = Instant::now();
     let report = check(store.as_ref(), &progress::bar(0, "conversations")).await;
     let report = report.context("the check could not be finished, so it proves nothing")?;
@@ -65,7 +65,10 @@ pub(super) async fn run(store: Arc<dyn Store>) -> anyhow::Result<ExitCode> {
     if report.found > report.findings.len() {
         println!("… and {} more", report.found - report.findings.len());
     }
-    println!("{} findings: this store is damaged or was written by something else", report.found);
+    println!(
+        "{} findings: this store is damaged or was written by something else",
+        report.found
+    );
     Ok(ExitCode::FAILURE)
 }
 

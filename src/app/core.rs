@@ -1,0 +1,162 @@
+//! Everything but the doors: ids, writers, the bus. The server stands on it, and so does `import`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::Arbiter;
+use anyhow::Context as _;
+use tokio::sync::oneshot;
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::timeout;
+
+use crate::clock::{Clock, SystemClock};
+use crate::config::Config;
+use crate::conversation::{Answer, Committed, Committer, Parts, Publisher, ReplyTo, SessionReply, run_lane};
+use crate::domain::{Command, ConversationId};
+use crate::ids::Ids;
+use crate::routing::node::Node;
+use crate::routing::{Bus, Registry};
+use crate::service::{Conversations, Principals};
+use crate::storage::Store;
+
+/// How long lanes may take to finish the commits under way when everything else has stopped.
+const LANES_STOP: Duration = Duration::from_secs(5);
+
+/// The parts that decide and store. Dropping it stops nothing: call [`Core::stop`].
+pub struct Core {
+    /// Where facts are kept.
+    pub store: Arc<dyn Store>,
+    /// The wall clock.
+    pub clock: Arc<dyn Clock>,
+    /// Where ids come from.
+    pub ids: Arc<Ids>,
+    /// The way to the writers.
+    pub bus: Arc<dyn Bus>,
+    /// Who is who.
+    pub principals: Arc<Principals>,
+    /// Makes and finds conversations.
+    pub conversations: Arc<Conversations>,
+    node: Arc<Node>,
+    keeper: JoinHandle<()>,
+    arbiters: Vec<Arbiter>,
+    lanes: Vec<JoinHandle<()>>,
+}
+
+impl Core {
+    /// Joins the nodes of this store and starts what writes. Runs inside an actix system.
+    ///
+    /// # Errors
+    /// When no worker id can be had: all are taken, or the store does not answer.
+    pub async fn start(config: &Config, store: Arc<dyn Store>, publisher: Arc<dyn Publisher>) -> anyhow::Result<Self> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let lease = Duration::from_secs(config.database.lease_secs);
+        let node = Node::join(Arc::clone(&store), Arc::clone(&clock), lease).await;
+        let node = Arc::new(node.context("this process cannot get a worker id, so it could not give out message ids")?);
+        tracing::info!(worker = node.worker(), "joined the nodes of this store");
+        let keeper = actix_rt::spawn({
+            let node = Arc::clone(&node);
+            async move { node.keep().await }
+        });
+        let ids = node.ids();
+        let lanes = if config.database.lanes == 0 {
+            store.lanes()
+        } else {
+            config.database.lanes
+        };
+        let (committer, receivers) = Committer::new(lanes);
+        let lanes = receivers
+            .into_iter()
+            .map(|requests| {
+                let store = Arc::clone(&store);
+                actix_rt::spawn(run_lane(requests, move || store.writer()))
+            })
+            .collect();
+        let parts = Arc::new(Parts {
+            store: Arc::clone(&store),
+            committer,
+            ids: Arc::clone(&ids),
+            clock: Arc::clone(&clock),
+            publisher,
+        });
+        let arbiters: Vec<Arbiter> = (0..workers(config)).map(|_| Arbiter::new()).collect();
+        let idle_after = Duration::from_secs(config.conversation.idle_secs);
+        let handles = arbiters.iter().map(Arbiter::handle).collect();
+        let bus: Arc<dyn Bus> = Arc::new(Registry::new(handles, parts, idle_after));
+        let principals = Arc::new(Principals::new(
+            Arc::clone(&store) as Arc<dyn Store>,
+            Arc::clone(&ids),
+            Arc::clone(&clock),
+            config.auth.auto_provision,
+        ));
+        Ok(Self {
+            conversations: Arc::new(Conversations::new(
+                Arc::clone(&store),
+                Arc::clone(&bus),
+                Arc::clone(&ids),
+                Arc::clone(&principals),
+            )),
+            store,
+            clock,
+            ids,
+            bus,
+            principals,
+            node,
+            keeper,
+            arbiters,
+            lanes,
+        })
+    }
+
+    /// Asks a conversation's writer. Commands reach it in the order of the calls; a closed channel means that the
+    /// outcome is unknown.
+    #[must_use]
+    pub fn ask(&self, conversation_id: ConversationId, command: Command) -> oneshot::Receiver<Answer> {
+        let (sender, receiver) = oneshot::channel();
+        self.bus.dispatch(conversation_id, command, ReplyTo::Caller(sender));
+        receiver
+    }
+
+    /// Returns when another process has our worker id: this one can never again give out ids.
+    pub async fn lease_lost(&mut self) {
+        // A keeper that panicked renews nothing either.
+        (&mut self.keeper).await.ok();
+    }
+
+    /// Stops the parts in reverse order of their start. Whoever asks for something must have stopped before.
+    pub async fn stop(self) {
+        drop((self.conversations, self.bus));
+        for arbiter in &self.arbiters {
+            arbiter.stop();
+        }
+        for arbiter in self.arbiters {
+            // Joins a thread, so it must not hold up this one.
+            spawn_blocking(move || arbiter.join().ok()).await.ok();
+        }
+        // The lanes end by themselves: with the writers the last ones who could submit a batch are gone.
+        for lane in self.lanes {
+            if timeout(LANES_STOP, lane).await.is_err() {
+                tracing::warn!("a commit is still under way; whoever waits for it asks again with the same key");
+            }
+        }
+        self.keeper.abort();
+        self.node.leave().await;
+    }
+}
+
+/// Threads for connections, and as many for writers.
+pub(super) fn workers(config: &Config) -> usize {
+    match config.server.workers {
+        0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        workers => workers,
+    }
+}
+
+/// For commands that have no sessions to tell.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoDelivery;
+
+impl Publisher for NoDelivery {
+    fn committed(&self, _: Committed) {}
+
+    fn answer(&self, _: SessionReply, _: Answer) {}
+}

@@ -1,0 +1,90 @@
+//! How tokens are signed here: with the configured secret, with one that the store keeps, or somewhere else.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use secrecy::{ExposeSecret as _, SecretString};
+
+use crate::auth::{Authenticator, Keys, mint};
+use crate::clock::{Clock as _, SystemClock};
+use crate::config::Auth;
+use crate::domain::{Name, PrincipalType, Timestamp};
+use crate::storage::Store;
+
+/// The setting under which a secret of our own is kept.
+const SECRET_SETTING: &str = "hs256_secret";
+
+/// The secret that HS256 tokens are signed with; none where only public keys are configured. Without any key one is
+/// made at the first start and kept, so that `onescribe token` works and tokens outlive a restart.
+async fn secret(auth: &Auth, store: &dyn Store) -> anyhow::Result<Option<SecretString>> {
+    if auth.hs256_secret.is_some() || auth.public_key_file.is_some() || auth.jwks_file.is_some() {
+        return Ok(auth.hs256_secret.clone());
+    }
+    let fresh = rand::random::<[u8; 32]>().iter().fold(String::new(), |mut hex, byte| {
+        write!(hex, "{byte:02x}").ok(); // writing to a String cannot fail
+        hex
+    });
+    let kept = store.setting_or(SECRET_SETTING, &fresh).await;
+    let kept = kept.context("the secret for tokens cannot be read from the store")?;
+    Ok(Some(SecretString::from(kept)))
+}
+
+/// Checks tokens as configured.
+pub(super) async fn authenticator(auth: &Auth, store: &dyn Store) -> anyhow::Result<Authenticator> {
+    let mut keys = Keys::default();
+    if let Some(secret) = secret(auth, store).await? {
+        keys.add_secret(secret.expose_secret()).context("auth.hs256_secret")?;
+    }
+    if let Some(path) = &auth.public_key_file {
+        let pem = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        keys.add_pem(&pem)
+            .with_context(|| format!("auth.public_key_file: {}", path.display()))?;
+    }
+    if let Some(path) = &auth.jwks_file {
+        let json = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        keys.add_jwks(&json)
+            .with_context(|| format!("auth.jwks_file: {}", path.display()))?;
+    }
+    Ok(Authenticator::new(keys, auth.issuer.clone(), auth.audience.clone()))
+}
+
+/// Makes tokens.
+#[derive(Debug)]
+pub struct Signer {
+    secret: SecretString,
+    issuer: Option<String>,
+    audience: Option<String>,
+}
+
+/// The signer of this store.
+///
+/// # Errors
+/// Where only public keys are configured: whoever has the private key makes the tokens.
+pub async fn signer(auth: &Auth, store: &dyn Store) -> anyhow::Result<Signer> {
+    let Some(secret) = secret(auth, store).await? else {
+        bail!(
+            "this server checks tokens with public keys only (auth.public_key_file, auth.jwks_file), so it cannot make \
+             any: ask whoever holds the private key, or set auth.hs256_secret as well"
+        );
+    };
+    Ok(Signer {
+        secret,
+        issuer: auth.issuer.clone(),
+        audience: auth.audience.clone(),
+    })
+}
+
+impl Signer {
+    /// A token for a principal, named by id or by external id.
+    ///
+    /// # Errors
+    /// When `sub` cannot be the name of a principal.
+    pub fn token(&self, sub: &str, kind: PrincipalType, ttl: Duration) -> anyhow::Result<String> {
+        Name::parse(sub).map_err(|error| anyhow::anyhow!("--user {}", error.hint))?;
+        let ttl_ms = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX);
+        let until = Timestamp::from_millis(SystemClock.now().millis().saturating_add(ttl_ms));
+        let (issuer, audience) = (self.issuer.as_deref(), self.audience.as_deref());
+        Ok(mint(self.secret.expose_secret(), sub, kind, until, issuer, audience)?)
+    }
+}

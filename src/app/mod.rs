@@ -1,0 +1,30 @@
+//! THE COMPOSITION ROOT: builds every part from the configuration, in order, and stops them in reverse.
+//!
+//! `store` opens the database, `keys` finds out how tokens are signed, `core` starts what decides and stores,
+//! `server` puts the doors in front of it. Dependencies are passed in here and nowhere else.
+//!
+//! Never here: a rule, a statement, a word of the wire.
+
+mod core;
+mod keys;
+mod store;
+
+pub use self::core::{Core, NoDelivery};
+pub use keys::{Signer, signer};
+pub use store::open;
+
+// What the commands say to the parts.
+pub use crate::conversation::{Answer, CommandError};
+pub use crate::service::NewConversation;
+
+use crate::config::{Log, LogFormat};
+use crate::telemetry::{self, Format};
+
+/// Starts to write logs.
+pub fn start_logs(log: Log) {
+    let format = match log.format {
+        LogFormat::Text => Format::Text,
+        LogFormat::Json => Format::Json,
+    };
+    telemetry::start(format, log.level.as_str());
+}
