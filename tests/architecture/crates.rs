@@ -1,0 +1,183 @@
+//! Which crates may appear where: a crate that is found in one folder can be replaced there.
+
+use super::paths::paths_of;
+use super::source::{Finding, Source, read, rust_files};
+use super::{assert_finds, assert_none, assert_passes};
+
+/// Every folder but `domain`, which has to be named.
+const EVERYWHERE: &str = "*";
+
+/// `(crate, folders or files of src where it may be named, why)`: one row for each dependency of `Cargo.toml`.
+const PLACES: &[(&str, &[&str], &str)] = &[
+    (
+        "actix",
+        &["app", "cli", "conversation", "delivery", "routing", "transport"],
+        "actors live here; rules, storage and use cases need none",
+    ),
+    ("actix-http", &["transport"], "frames of a socket"),
+    ("actix-rt", &["app", "cli"], "the runtime is started once"),
+    (
+        "actix-web",
+        &["app", "telemetry", "transport"],
+        "HTTP is the business of the doors",
+    ),
+    (
+        "actix-web-actors",
+        &["transport/ws"],
+        "deprecated by its authors: behind one seam",
+    ),
+    (
+        "anyhow",
+        &["app", "cli", "main"],
+        "inside, errors are types that say what to do",
+    ),
+    ("async-trait", &[EVERYWHERE], "traits that are passed in"),
+    ("bytes", &[EVERYWHERE], "one encoding shared by many"),
+    ("bytestring", &[EVERYWHERE], "one encoding shared by many"),
+    ("clap", &["cli"], "the command line"),
+    ("config", &["config"], "files and environment, layered"),
+    (
+        "dashmap",
+        &["delivery", "routing", "service"],
+        "maps that many threads share",
+    ),
+    ("futures-util", &[EVERYWHERE], "streams"),
+    ("indicatif", &["cli"], "progress of long commands"),
+    (
+        "jsonwebtoken",
+        &["auth"],
+        "tokens end at auth: inside there are principals",
+    ),
+    ("mimalloc", &["main"], "the allocator is chosen once"),
+    ("moka", &["service"], "a cache where a measurement asked for one"),
+    ("rand", &[EVERYWHERE], "chance is handed to the domain, if ever"),
+    (
+        "secrecy",
+        &["app", "auth", "cli", "config"],
+        "secrets that no log can show",
+    ),
+    ("serde", &["domain", EVERYWHERE], "how values are written down"),
+    (
+        "serde_json",
+        &["domain/content", "domain/json", EVERYWHERE],
+        "domain: content is JSON that is passed through as it came (RawValue), so its rules read it as such",
+    ),
+    ("sha2", &["domain/chain", EVERYWHERE], "domain: fingerprints are a rule"),
+    ("sqlx", &["storage/sql"], "no row and no statement leaves storage/sql"),
+    ("thiserror", &["domain", EVERYWHERE], "errors are types"),
+    (
+        "time",
+        &["auth", "cli", "protocol", "transport"],
+        "text of a time at the edge; inside it is milliseconds",
+    ),
+    ("tokio", &[EVERYWHERE], "channels, timers, signals"),
+    ("tracing", &[EVERYWHERE], "logs"),
+    (
+        "tracing-actix-web",
+        &["app", "telemetry", "transport"],
+        "request ids in the spans",
+    ),
+    (
+        "tracing-subscriber",
+        &["telemetry"],
+        "how logs are written is decided once",
+    ),
+    (
+        "uuid",
+        &["app", "routing", "service", "storage", "transport"],
+        "names of nodes, sessions, store epochs",
+    ),
+    (
+        "xxhash-rust",
+        &["routing"],
+        "the owner of a conversation must not change with a release",
+    ),
+];
+
+fn rule(source: &Source) -> Vec<Finding> {
+    let module = match source.module() {
+        module if module.is_empty() => source
+            .path
+            .trim_start_matches("src/")
+            .trim_end_matches(".rs")
+            .to_owned(),
+        module => module.join("/"),
+    };
+    let mut findings = Vec::new();
+    for path in paths_of(source) {
+        if source.is_test(path.line) {
+            continue;
+        }
+        let name = path.segments.first().map_or("", String::as_str);
+        let Some((name, places, why)) = PLACES.iter().find(|(row, _, _)| row.replace('-', "_") == name) else {
+            continue;
+        };
+        let here = |place: &&str| module == **place || module.starts_with(&format!("{place}/"));
+        let anywhere = places.contains(&EVERYWHERE) && module != "domain" && !module.starts_with("domain/");
+        if !anywhere && !places.iter().any(|place| here(&place)) {
+            findings.push(source.finding(path.line, format!("`{name}` may only be in {places:?}: {why}")));
+        }
+    }
+    findings
+}
+
+/// The names in `[dependencies]`.
+fn dependencies(manifest: &str) -> Vec<String> {
+    let section = manifest
+        .split("\n[")
+        .find(|section| section.starts_with("dependencies]"));
+    let lines = section
+        .unwrap_or_default()
+        .lines()
+        .filter(|line| !line.starts_with('#'));
+    lines
+        .filter_map(|line| line.split_once(" = "))
+        .map(|(name, _)| name.to_owned())
+        .collect()
+}
+
+#[test]
+fn crates_are_only_where_they_may_be() {
+    assert_none(rust_files("src").iter().flat_map(rule).collect());
+}
+
+#[test]
+fn every_dependency_has_a_row_and_every_row_a_dependency() {
+    let rows: Vec<String> = PLACES.iter().map(|(name, _, _)| (*name).to_owned()).collect();
+    let mut present = dependencies(&read("Cargo.toml"));
+    present.sort();
+    assert_eq!(
+        present, rows,
+        "tests/architecture/crates.rs says where each dependency may be, in alphabetical order"
+    );
+}
+
+#[test]
+fn crates_out_of_place_are_seen() {
+    assert_finds(rule, "src/service/x.rs", "use sqlx::Row;", "sqlx");
+    assert_finds(rule, "src/storage/mod.rs", "fn f(e: sqlx::Error) {}", "sqlx");
+    assert_finds(rule, "src/domain/policy.rs", "use tokio::time::Instant;", "tokio");
+    assert_finds(rule, "src/domain/policy.rs", "use serde_json::Value;", "serde_json");
+    assert_finds(rule, "src/service/x.rs", "use actix_web::web;", "actix-web");
+    assert_finds(rule, "src/storage/sql/x.rs", "macro! { actix::spawn(x) }", "actix");
+    assert_finds(
+        rule,
+        "src/transport/rest/x.rs",
+        "use jsonwebtoken as jwt;",
+        "jsonwebtoken",
+    );
+    assert_finds(
+        rule,
+        "src/transport/rest/x.rs",
+        "use actix_web_actors::ws;",
+        "transport/ws",
+    );
+    assert_finds(rule, "src/lib.rs", "use clap::Parser;", "clap");
+    assert_passes(rule, "src/storage/sql/x.rs", "use sqlx::Row;");
+    assert_passes(rule, "src/domain/content.rs", "use serde_json::value::RawValue;");
+    assert_passes(rule, "src/cli/x.rs", "use crate::config; fn f() { config::load() }");
+    assert_eq!(
+        dependencies("[package]\nname = \"x\"\n\n[dependencies]\na-b = \"1\"\n\n[dev-dependencies]\nc = \"1\"\n"),
+        ["a-b"]
+    );
+}

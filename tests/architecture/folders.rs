@@ -1,0 +1,152 @@
+//! What may import what: the layers of the house. A folder may use those in its row and nothing else of the crate.
+
+use super::paths::paths_of;
+use super::source::{Finding, Source, rust_files};
+use super::{assert_finds, assert_none, assert_passes};
+
+/// `(folder, what it may use, why)`. A folder may always use itself.
+const LAYERS: &[(&str, &[&str], &str)] = &[
+    ("domain", &[], "the rules know nothing of the world"),
+    ("protocol", &["domain"], "what clients see is made from the domain"),
+    ("clock", &["domain"], "gives a domain::Timestamp"),
+    (
+        "ids",
+        &["domain", "clock"],
+        "the snowflake is the domain's, the time is the clock's",
+    ),
+    ("storage", &["domain"], "keeps what the domain decided, in its words"),
+    ("auth", &["domain", "clock"], "a token is a Principal at a time"),
+    ("config", &[], "plain data: each part is handed its own section"),
+    ("telemetry", &[], "knows of nobody"),
+    (
+        "conversation",
+        &["domain", "storage", "clock", "ids"],
+        "the writer does not know delivery: app passes a Publisher in",
+    ),
+    (
+        "routing",
+        &["domain", "storage", "conversation", "clock", "ids"],
+        "ids: the worker lease is what the id generator lives on",
+    ),
+    (
+        "delivery",
+        &["domain", "protocol", "storage", "clock", "conversation"],
+        "conversation: what was committed is the type of its Publisher",
+    ),
+    (
+        "service",
+        &["domain", "storage", "conversation", "routing", "clock", "ids"],
+        "use cases speak domain; they know no transport and no wire",
+    ),
+    (
+        "transport",
+        &["domain", "protocol", "service", "auth", "delivery", "conversation"],
+        "the doors: extract, ask the service, respond",
+    ),
+    ("app", &["*"], "the composition root builds everything"),
+    (
+        "cli",
+        &["app", "config", "storage", "domain"],
+        "commands start the app or read a store",
+    ),
+];
+
+fn layer(folder: &str) -> Option<&'static (&'static str, &'static [&'static str], &'static str)> {
+    LAYERS.iter().find(|(name, _, _)| *name == folder)
+}
+
+fn rule(source: &Source) -> Vec<Finding> {
+    let module = source.module();
+    let Some(folder) = module.first() else {
+        return root_rule(source);
+    };
+    let Some((_, may_use, why)) = layer(folder) else {
+        return vec![source.finding(
+            0,
+            format!("`{folder}` has no row in LAYERS (tests/architecture/folders.rs)"),
+        )];
+    };
+    let mut findings = Vec::new();
+    for path in paths_of(source) {
+        let [first, target, ..] = path.segments.as_slice() else {
+            continue;
+        };
+        let known = first == "crate" && layer(target).is_some();
+        if known && target != folder && !may_use.contains(&target.as_str()) && !may_use.contains(&"*") {
+            let what = format!("`{folder}` may not use `{}`: {why}", path.segments.join("::"));
+            findings.push(source.finding(path.line, what));
+        }
+    }
+    findings
+}
+
+/// `lib.rs` only declares; `main.rs` only starts the command line.
+fn root_rule(source: &Source) -> Vec<Finding> {
+    let foreign = paths_of(source).into_iter().filter(|path| {
+        let [first, target, ..] = path.segments.as_slice() else {
+            return false;
+        };
+        first == "onescribe" && target != "cli"
+    });
+    foreign
+        .map(|path| {
+            source.finding(
+                path.line,
+                format!("main may only use cli, not `{}`", path.segments.join("::")),
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn folders_use_only_what_they_may() {
+    assert_none(rust_files("src").iter().flat_map(rule).collect());
+}
+
+#[test]
+fn every_row_is_a_folder_or_file_of_the_crate() {
+    let sources = rust_files("src");
+    for (folder, _, _) in LAYERS {
+        let exists = sources
+            .iter()
+            .any(|source| source.module().first().is_some_and(|first| first == folder));
+        assert!(exists, "`{folder}` is in LAYERS but not in src");
+    }
+}
+
+#[test]
+fn forbidden_imports_are_seen() {
+    assert_finds(rule, "src/domain/x.rs", "use crate::storage::Store;", "may not use");
+    assert_finds(
+        rule,
+        "src/domain/x/y.rs",
+        "use super::super::super::clock::Clock;",
+        "clock::Clock",
+    );
+    assert_finds(
+        rule,
+        "src/conversation/actor.rs",
+        "fn f() { crate::delivery::hub() }",
+        "delivery",
+    );
+    assert_finds(
+        rule,
+        "src/service/x.rs",
+        "use crate::{domain::Seq, protocol::view};",
+        "protocol",
+    );
+    assert_finds(rule, "src/service/x.rs", "macro! { crate::transport::x }", "transport");
+    assert_finds(rule, "src/gossip/mod.rs", "", "no row");
+    assert_finds(
+        rule,
+        "src/main.rs",
+        "fn main() { onescribe::app::run() }",
+        "only use cli",
+    );
+    assert_passes(
+        rule,
+        "src/service/x.rs",
+        "use crate::domain::Seq; use crate::service::y; use super::z;",
+    );
+    assert_passes(rule, "src/app.rs", "use crate::transport::ws;");
+}
