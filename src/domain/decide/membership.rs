@@ -1,5 +1,6 @@
 //! Conversations are made, members come and go: each a numbered change and a numbered SYSTEM message.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::append::{members_payload, principal_json};
@@ -25,12 +26,7 @@ impl Draft<'_> {
         let creator = create.origin.principal;
         let is_group = create.kind == Kind::Group;
         let joined_seq = if is_group { Seq::ZERO.next() } else { Seq::ZERO };
-        let mut principals = vec![creator];
-        for other in &create.members {
-            if !principals.contains(other) {
-                principals.push(*other);
-            }
-        }
+        let principals = distinct(std::iter::once(creator).chain(create.members.iter().copied()));
         if principals.len() > MEMBERS_MAX {
             return Err(DomainError::Forbidden("a group has at most 100,000 members").into());
         }
@@ -73,6 +69,7 @@ impl Draft<'_> {
         }
         Ok(Outcome::Created)
     }
+
     pub(super) fn add_members(
         &mut self,
         origin: &Origin,
@@ -82,12 +79,12 @@ impl Draft<'_> {
         let (header, head) = self.existing()?;
         let actor = self.member(origin.principal).ok_or(DomainError::NotAMember)?;
         policy::may_add(&header, &actor)?;
-        let mut new: Vec<Principal> = Vec::new();
-        for principal in asked {
-            if self.member(*principal).is_none() && !new.contains(principal) {
-                new.push(*principal);
-            }
-        }
+        let new = distinct(
+            asked
+                .iter()
+                .copied()
+                .filter(|principal| self.member(*principal).is_none()),
+        );
         if new.is_empty() {
             return Ok(Outcome::Changed(None));
         }
@@ -96,11 +93,13 @@ impl Draft<'_> {
         }
         let id = (context.next_id)()?;
         let joined_seq = head.last_seq.next();
+        // Who left within this very batch is still among the members of `base`.
         let cleared = |principal| {
-            self.base
-                .and_then(|base| base.former.get(&principal).copied())
-                .unwrap_or_default()
+            let base = self.base?;
+            let former = base.former.get(&principal).copied();
+            former.or_else(|| base.members.get(&principal).map(|member| member.cleared_seq))
         };
+        let cleared = |principal| cleared(principal).unwrap_or_default();
         let members: Vec<Member> = new
             .iter()
             .map(|principal| new_member(*principal, Role::Member, joined_seq, context.now, cleared(*principal)))
@@ -190,6 +189,12 @@ impl Draft<'_> {
         self.system_message(id, "role_changed", origin.principal, &[heir.principal], now)?;
         Ok(())
     }
+}
+
+/// Each once, in order.
+fn distinct(principals: impl Iterator<Item = Principal>) -> Vec<Principal> {
+    let mut seen = HashSet::new();
+    principals.filter(|principal| seen.insert(*principal)).collect()
 }
 
 fn new_member(principal: Principal, role: Role, joined_seq: Seq, joined_at: Timestamp, cleared_seq: Seq) -> Member {

@@ -9,6 +9,8 @@ use std::sync::Arc;
 mod append;
 mod membership;
 mod sending;
+#[cfg(test)]
+mod tests;
 
 pub use membership::check_title;
 pub use sending::repeat;
