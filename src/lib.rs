@@ -1,4 +1,67 @@
 //! Onescribe: an IM message server. It stores every message once, numbers it, and brings it to every device of every member.
+//!
+//! # The idea in five lines
+//!
+//! 1. [`domain`] decides, and nothing else does. It is pure: no async, no clock, no database, no actix.
+//! 2. One actor of [`conversation`] owns one conversation: it alone numbers and commits its messages.
+//! 3. What is committed is a fact. [`delivery`] spreads facts; it never decides.
+//! 4. Reads go straight to [`storage`]; they never wait for an actor.
+//! 5. What clients see ([`protocol`]), rules ([`domain`]) and rows (`storage/sql`) are three sets of types.
+//!
+//! # The map
+//!
+//! ```text
+//! src/
+//! ├── main.rs          starts cli
+//! ├── cli/             one file per command
+//! ├── app/             composition root: builds every part from the config, in order, and stops them in reverse
+//! ├── clock.rs         where time comes from
+//! ├── ids.rs           hands out ids: snowflake, worker lease and clock put together
+//! ├── domain/          RULES: pure functions and values
+//! │   └── decide/      commands become events: sending, membership, the one place that gives numbers
+//! ├── protocol/        WHAT CLIENTS SEE: serde types of the wire
+//! ├── storage/         FACTS AT REST: traits in the words of the domain
+//! │   ├── memory/      the model for tests and the simulation, with faults on demand
+//! │   └── sql/         one SQL text for SQLite, PostgreSQL and MySQL/MariaDB
+//! ├── conversation/    THE SINGLE WRITER: actor, batch, group commit
+//! ├── routing/         WHO OWNS A CONVERSATION: node, arbiter, running actor, worker-id lease
+//! ├── delivery/        FACTS ON THEIR WAY: hub per arbiter, outbox per connection
+//! ├── service/         USE CASES: called by REST and WebSocket alike, speak domain
+//! ├── transport/       THE DOORS: extract, ask the service, respond
+//! ├── auth/            token -> principal
+//! ├── config/          every key typed and checked at the start, all errors at once
+//! └── telemetry/       logs
+//! ```
+//!
+//! What may import what stands in `tests/architecture/folders.rs`, which crate may be where in
+//! `tests/architecture/crates.rs`; both are held up by `cargo test --test architecture`, and so is this map.
+//!
+//! # One send
+//!
+//! A door ([`transport`]) bounds size and rate, parses the frame ([`protocol`]) and calls [`service`], which hands a
+//! command to the [`routing::Bus`]. The registry finds or starts the conversation's actor. What arrives while a
+//! commit is under way is the next batch; [`domain::decide`] turns it into events with the next numbers; a committer
+//! lane stores the batches of many conversations in one transaction, with a compare-and-set on both counters. Only
+//! then memory changes, callers are answered, and [`delivery`] encodes each event once for all sessions.
+//!
+//! If the commit fails, memory is as it was and callers get a retryable error. If it was fenced, or its outcome is
+//! unknown, the writer loads anew and finds out which of its keys are stored before it answers; a seq is never tried
+//! twice.
+//!
+//! # Invariants
+//!
+//! | name | text |
+//! | --- | --- |
+//! | INV-SEQ-1 | seq of a conversation is 1, 2, 3 … without holes, never reused |
+//! | INV-SEQ-2 | a number given to a client is stored |
+//! | INV-SEQ-3 | live events reach a session in seq order |
+//! | INV-IDEM-1 | one (conversation, sender, client_message_id) has one message for ever; every answer about it is the same |
+//! | INV-OWN-1 | a commit carries the counters it was decided on; if either moved, nothing of it is stored |
+//! | INV-CHG-1 | change_seq of a conversation is 1, 2, 3 … without holes; whatever alters what is already there has one |
+//! | INV-COST-1 | the statements and rows of a send do not depend on the number of members |
+//! | INV-VIS-1 | no path shows a message outside the user's visible range, or one the user deleted, or the old content of a recalled one |
+//! | INV-READ-1 | a read position never falls and never passes last_seq |
+//! | INV-UNREAD-1 | unread is never negative and does not count one's own messages |
 
 pub mod app;
 pub mod auth;

@@ -8,6 +8,7 @@ mod codes;
 mod crates;
 mod docs;
 mod folders;
+mod invariants;
 mod lockfile;
 mod map;
 mod marks;
