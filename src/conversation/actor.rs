@@ -11,9 +11,9 @@ use actix::{
 use tokio::time::Instant;
 
 use super::batch::{BATCH_BYTES_MAX, BATCH_COMMANDS_MAX, weight};
-use super::messages::{CommandError, ReplyTo};
+use super::messages::CommandError;
 use super::writer::{ConversationWriter, Parts, Pending};
-use crate::domain::{Command, ConversationId};
+use crate::domain::ConversationId;
 
 /// The most commands that a mailbox holds before `overloaded` is answered.
 pub const MAILBOX_MAX: usize = 4_096;
@@ -26,15 +26,10 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// How long to wait before a state that could not be loaded is loaded again.
 const RELOAD_PAUSE: Duration = Duration::from_secs(1);
 
-/// Asks the writer for something. The answer goes to `reply`, always.
+/// Asks the writer for something. It is answered always, also when the actor dies with it in its mailbox.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub struct Do {
-    /// What.
-    pub command: Command,
-    /// For whom.
-    pub reply: ReplyTo,
-}
+pub struct Do(pub Pending);
 
 /// Called once, when the actor is about to stop: its address must not be given out any more.
 pub type Leave = Box<dyn FnOnce(ConversationId) + Send>;
@@ -42,7 +37,6 @@ pub type Leave = Box<dyn FnOnce(ConversationId) + Send>;
 /// The owner of one conversation.
 pub struct ConversationActor {
     id: ConversationId,
-    parts: Arc<Parts>,
     /// Away while a batch is under way.
     writer: Option<ConversationWriter>,
     pending: VecDeque<Pending>,
@@ -58,8 +52,7 @@ impl ConversationActor {
     pub fn new(id: ConversationId, parts: Arc<Parts>, idle_after: Duration, leave: Leave) -> Self {
         Self {
             id,
-            writer: Some(ConversationWriter::new(id, Arc::clone(&parts))),
-            parts,
+            writer: Some(ConversationWriter::new(id, parts)),
             pending: VecDeque::new(),
             pending_bytes: 0,
             idle_after,
@@ -166,8 +159,7 @@ impl Actor for ConversationActor {
 impl Handler<Do> for ConversationActor {
     type Result = ();
 
-    fn handle(&mut self, Do { command, reply }: Do, ctx: &mut Context<Self>) {
-        let pending = Pending::new(command, reply, Arc::clone(&self.parts.publisher));
+    fn handle(&mut self, Do(pending): Do, ctx: &mut Context<Self>) {
         let bytes = self.pending_bytes + weight(&pending.command);
         if self.pending.len() >= PENDING_COMMANDS_MAX || bytes > PENDING_BYTES_MAX {
             return pending.answer(Err(CommandError::Overloaded));

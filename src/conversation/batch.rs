@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::messages::{Answer, CommandError, Step};
 use crate::domain::{
     Batch, Change, ChangeSeq, ClientMessageId, Command, Context, Conversation, ConversationId, DeviceId, DomainError,
-    Draft, Event, Fact, Facts, Message, MessageId, Outcome, Principal, Refusal, Timestamp,
+    Draft, Event, Fact, Facts, Member, Message, MessageId, Outcome, Principal, Refusal, Timestamp,
 };
 
 /// The most commands that one commit of a conversation may hold.
@@ -173,27 +173,19 @@ pub fn missed(
             _ => {}
         }
     }
+    // Who left and came back in between is both: what was said meanwhile is not for them (INV-VIS-1).
+    let stayed = |one: &Member, other: Option<&Member>| other.is_some_and(|other| other.joined_seq == one.joined_seq);
     let mut gone: Vec<Principal> = told
         .members
-        .keys()
-        .filter(|who| !found.members.contains_key(who))
-        .copied()
+        .values()
+        .filter(|member| !stayed(member, found.members.get(&member.principal)))
+        .map(|member| member.principal)
         .collect();
     gone.sort_unstable();
     let mut events: Vec<Event> = gone
         .into_iter()
         .map(|principal| Event::MemberRemoved { principal, left: false })
         .collect();
-    let mut new: Vec<_> = found
-        .members
-        .values()
-        .filter(|m| !told.members.contains_key(&m.principal))
-        .copied()
-        .collect();
-    new.sort_unstable_by_key(|member| member.principal);
-    if !new.is_empty() {
-        events.push(Event::MembersAdded { members: new });
-    }
     events.extend(changes.into_iter().map(|change| {
         let ours = spared_by_change
             .remove(&change.change_seq)
@@ -203,9 +195,222 @@ pub fn missed(
             change: Arc::new(change),
         }
     }));
-    events.extend(messages.into_iter().map(|message| Event::MessageSent {
-        device: spared_by_message.remove(&message.message_id).flatten(),
-        message: Arc::new(message),
-    }));
+    let mut new: Vec<Member> = found
+        .members
+        .values()
+        .filter(|member| !stayed(member, told.members.get(&member.principal)))
+        .copied()
+        .collect();
+    new.sort_unstable_by_key(|member| (member.joined_seq, member.principal));
+    let mut new = new.into_iter().peekable();
+    for message in messages {
+        // Members from here on: they see nothing of what was said before they came.
+        let members: Vec<Member> =
+            std::iter::from_fn(|| new.next_if(|member| member.joined_seq <= message.seq)).collect();
+        if !members.is_empty() {
+            events.push(Event::MembersAdded { members });
+        }
+        events.push(Event::MessageSent {
+            device: spared_by_message.remove(&message.message_id).flatten(),
+            message: Arc::new(message),
+        });
+    }
+    let members: Vec<Member> = new.collect();
+    if !members.is_empty() {
+        events.push(Event::MembersAdded { members });
+    }
     events
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{
+        Adding, Content, Create, DeviceId, HistoryVisibility, Kind, MessageType, Origin, Posting, Send, Seq, chain,
+    };
+
+    const ANN: Principal = Principal::user(1);
+    const BOB: Principal = Principal::user(2);
+    const CY: Principal = Principal::user(3);
+
+    fn by(principal: Principal) -> Origin {
+        let device = Some(DeviceId::parse("phone").unwrap());
+        Origin { principal, device }
+    }
+
+    fn send(sender: Principal, key: &str) -> Command {
+        Command::Send(Send {
+            origin: by(sender),
+            client_message_id: ClientMessageId::parse(key).unwrap(),
+            message_type: MessageType::Text,
+            content: Content::trusted("{}"),
+            content_hash: chain::content_hash("{}"),
+            quoted_message_id: None,
+            expected_last_seq: None,
+        })
+    }
+
+    fn remove(actor: Principal, target: Principal) -> Command {
+        let origin = by(actor);
+        Command::RemoveMember { origin, target }
+    }
+
+    fn add(actor: Principal, member: Principal) -> Command {
+        let (origin, members) = (by(actor), vec![member]);
+        Command::AddMembers { origin, members }
+    }
+
+    /// Carries commands out, one batch each; gives the events.
+    fn carry_out(state: &mut Option<Conversation>, commands: &[Command]) -> Vec<Event> {
+        let mut all = Vec::new();
+        for command in commands {
+            let seq = state.as_ref().map_or(0, |state| state.head.last_seq.get());
+            let mut id = 100 * (seq + 1);
+            let mut next_id = || {
+                id += 1;
+                Ok(MessageId::new(id).unwrap())
+            };
+            let conversation_id = ConversationId::new(7).unwrap();
+            let (facts, now) = (Facts::default(), Timestamp::from_millis(1));
+            let commands = std::iter::once(command);
+            let plan = plan(conversation_id, state.as_ref(), commands, &facts, now, &mut next_id);
+            let Plan::Ready(Planned { batch: Some(batch), .. }) = plan else {
+                panic!("{command:?} led to {plan:?}");
+            };
+            for event in &batch.events {
+                Conversation::apply(state, event);
+            }
+            all.extend(batch.events);
+        }
+        all
+    }
+
+    fn group() -> Option<Conversation> {
+        let mut state = None;
+        let create = Create {
+            origin: by(ANN),
+            kind: Kind::Group,
+            title: Some("room".to_owned()),
+            members: vec![BOB],
+            creation_key: None,
+            history_visibility: HistoryVisibility::Joined,
+            posting: Posting::All,
+            adding: Adding::Admins,
+        };
+        carry_out(&mut state, &[Command::Create(create)]);
+        state
+    }
+
+    /// What is told of `commands`, in short, to a process that missed all of them.
+    fn told_of(commands: &[Command]) -> Vec<String> {
+        let mut state = group();
+        let before = state.clone().unwrap();
+        let events = carry_out(&mut state, commands);
+        let (mut messages, mut changes) = (Vec::new(), Vec::new());
+        for event in &events {
+            match event {
+                Event::MessageSent { message, .. } => messages.push(Message::clone(message)),
+                Event::Changed { change, .. } => changes.push(Change::clone(change)),
+                _ => {}
+            }
+        }
+        let told = missed(&before, state.as_ref().unwrap(), messages, changes, &[]);
+        let tell = |event: &Event| match event {
+            Event::MemberRemoved { principal, .. } => format!("gone {principal}"),
+            Event::MembersAdded { members } => format!("new {} at {}", members[0].principal, members[0].joined_seq),
+            Event::Changed { change, .. } => format!("change {}", change.change_seq),
+            Event::MessageSent { message, device } => format!("message {} {}", message.seq, device.is_some()),
+            other => panic!("{other:?}"),
+        };
+        told.iter().map(tell).collect()
+    }
+
+    #[test]
+    fn who_joined_in_the_gap_is_told_nothing_of_before() {
+        let told = told_of(&[send(ANN, "secret"), add(ANN, CY), send(ANN, "hello")]);
+        assert_eq!(
+            told,
+            [
+                "change 1",
+                "message 2 false",
+                "new USER:3 at 3",
+                "message 3 false",
+                "message 4 false"
+            ]
+        );
+    }
+
+    #[test]
+    fn who_left_and_came_back_in_the_gap_is_told_nothing_of_meanwhile() {
+        let told = told_of(&[remove(ANN, BOB), send(ANN, "secret"), add(ANN, BOB)]);
+        let expected = [
+            "gone USER:2",
+            "change 1",
+            "change 2",
+            "message 2 false",
+            "message 3 false",
+            "new USER:2 at 4",
+            "message 4 false",
+        ];
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn who_left_in_the_gap_is_told_nothing_more() {
+        assert_eq!(told_of(&[send(ANN, "a"), remove(ANN, BOB)])[0], "gone USER:2");
+    }
+
+    #[test]
+    fn own_messages_found_after_an_unknown_outcome_spare_their_device() {
+        let mut state = group();
+        let before = state.clone().unwrap();
+        let own = carry_out(&mut state, &[send(BOB, "k")]);
+        let [Event::MessageSent { message, .. }] = own.as_slice() else {
+            panic!("{own:?}")
+        };
+        let told = missed(
+            &before,
+            state.as_ref().unwrap(),
+            vec![Message::clone(message)],
+            Vec::new(),
+            &own,
+        );
+        assert!(matches!(&told[..], [Event::MessageSent { device: Some(_), message }] if message.seq == Seq::new(2)));
+    }
+
+    #[test]
+    fn of_an_uncommitted_batch_only_what_stood_before_it_is_answered() {
+        let state = group();
+        let facts = Facts {
+            keys: HashMap::from([((CY, ClientMessageId::parse("x").unwrap()), None)]),
+            ..Facts::default()
+        };
+        let mut next_id = || Ok(MessageId::new(5).unwrap());
+        let commands = [
+            add(ANN, BOB),
+            send(CY, "x"),
+            send(ANN, "k"),
+            send(ANN, "k"),
+            add(ANN, BOB),
+        ];
+        let id = ConversationId::new(7).unwrap();
+        let plan = plan(
+            id,
+            state.as_ref(),
+            commands.iter(),
+            &facts,
+            Timestamp::from_millis(1),
+            &mut next_id,
+        );
+        let Plan::Ready(planned) = plan else { panic!("{plan:?}") };
+        let answers = planned.answers_without_commit(&CommandError::Unavailable);
+        assert_eq!(answers[0], Ok(Outcome::Changed(None)));
+        assert_eq!(answers[1], Err(CommandError::Refused(DomainError::NotAMember)));
+        assert!(
+            answers[2..]
+                .iter()
+                .all(|answer| *answer == Err(CommandError::Unavailable)),
+            "{answers:?}"
+        );
+    }
 }

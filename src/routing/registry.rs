@@ -10,7 +10,7 @@ use dashmap::DashMap;
 
 use super::bus::Bus;
 use super::owner::arbiter_of;
-use crate::conversation::{Answer, CommandError, ConversationActor, Do, Parts, ReplyTo};
+use crate::conversation::{CommandError, ConversationActor, Do, Parts, Pending, ReplyTo};
 use crate::domain::{Command, ConversationId};
 
 /// How often a command is handed to a fresh actor because the one before had just stopped.
@@ -82,30 +82,22 @@ impl Registry {
             address: actor.start_on(arbiter),
         }
     }
-
-    fn answer(&self, reply: ReplyTo, answer: Answer) {
-        match reply {
-            // A caller that has hung up does not wait any more.
-            ReplyTo::Caller(caller) => drop(caller.send(answer)),
-            ReplyTo::Session(session) => self.parts.publisher.answer(session, answer),
-        }
-    }
 }
 
 /// The bus of a cluster of one: every conversation is owned here.
 impl Bus for Registry {
     fn dispatch(&self, conversation_id: ConversationId, command: Command, reply: ReplyTo) {
-        let mut message = Do { command, reply };
+        let mut message = Do(Pending::new(command, reply, Arc::clone(&self.parts.publisher)));
         for _ in 0..STARTS_MAX {
             let Some(address) = self.address(conversation_id) else {
                 break;
             };
             match address.try_send(message) {
                 Ok(()) => return,
-                Err(SendError::Full(refused)) => return self.answer(refused.reply, Err(CommandError::Overloaded)),
+                Err(SendError::Full(refused)) => return refused.0.answer(Err(CommandError::Overloaded)),
                 Err(SendError::Closed(refused)) => message = refused,
             }
         }
-        self.answer(message.reply, Err(CommandError::Unavailable));
+        message.0.answer(Err(CommandError::Unavailable));
     }
 }

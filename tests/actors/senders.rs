@@ -130,6 +130,34 @@ fn a_panicking_actor_takes_nothing_with_it() {
 }
 
 #[test]
+fn sessions_that_wait_for_a_dying_actor_are_answered() {
+    run(async {
+        let store = MemoryStore::new();
+        Node::start(&store, 1).group(ROOM, &[ANN, BOB]).await;
+        let mut node = Node::with_sleeping_lanes(&store, 2);
+        node.journal.panics.lock().unwrap().insert(ROOM);
+        let first = node.post(ROOM, send(ANN, "first", "x"));
+        for frame in 0..50 {
+            let to = SessionReply {
+                hub: 0,
+                session: 1,
+                frame,
+            };
+            let command = send(ANN, &format!("{frame}"), "x");
+            node.registry.dispatch(ROOM, command, ReplyTo::Session(to));
+        }
+        node.wake_lanes();
+        assert!(first.await.is_err(), "the actor died with it");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let steps = node.journal.steps.lock().unwrap();
+        let answered = steps
+            .iter()
+            .filter(|(_, step)| matches!(step, Step::Answer(_, Err(CommandError::Unavailable))));
+        assert_eq!(answered.count(), 50);
+    });
+}
+
+#[test]
 fn b85_a_stalled_store_is_answered_with_overloaded_and_memory_is_bounded() {
     run(async {
         let store = MemoryStore::new();
