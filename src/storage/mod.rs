@@ -299,6 +299,26 @@ pub trait AuditStore: Send + Sync {
     async fn ledger(&self, id: ConversationId) -> StoreResult<Option<Ledger>>;
 }
 
+/// What the connected database promises, as it answers itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Durability {
+    /// Product, version and the settings that matter.
+    pub summary: String,
+    /// What is weaker than "acknowledged means durable", and what that means; empty = nothing.
+    pub weaker: Vec<String>,
+}
+
+impl Durability {
+    /// From what was asked.
+    #[must_use]
+    pub fn new(summary: &str, weaker: &[&str]) -> Self {
+        Self {
+            summary: summary.to_owned(),
+            weaker: weaker.iter().map(|text| (*text).to_owned()).collect(),
+        }
+    }
+}
+
 /// Everything that a server asks of its store.
 #[async_trait]
 pub trait Store:
@@ -308,4 +328,10 @@ pub trait Store:
     fn writer(&self) -> Box<dyn Writer>;
     /// How many lanes are useful: 1 for SQLite, 2 for the others.
     fn lanes(&self) -> usize;
+    /// How durable an acknowledged message really is, for the start-up log.
+    async fn durability(&self) -> StoreResult<Durability> {
+        Ok(Durability::new("memory", &["nothing survives the end of this process"]))
+    }
+    /// Ends the connections for reads, after the statements under way; nothing may be asked afterwards.
+    async fn close(&self) {}
 }

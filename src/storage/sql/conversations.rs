@@ -1,0 +1,144 @@
+//! Conversations and members: reads.
+
+use std::collections::HashMap;
+
+use super::rows::Columns;
+use super::{Dialect, SqlStore, bounded};
+use crate::domain::conversation::RecentKeys;
+use crate::domain::{Conversation, ConversationId, CreationKey, Header, Member, Principal, Seq};
+use crate::storage::{ConversationStore, ListPosition, MemberPosition, Seen, StoreError, StoreResult};
+
+sql_impl! {
+fn seen_from(row: &DB::Row) -> StoreResult<Seen> {
+    let mut columns = Columns::<DB>::new(row);
+    Ok(Seen {
+        header: columns.header()?,
+        head: columns.head()?,
+        member_count: u64::try_from(columns.big()?).unwrap_or_default(),
+        membership: columns.maybe_membership()?,
+        last_message: columns.maybe_message()?,
+    })
+}
+}
+
+sql_impl! {
+impl ConversationStore for SqlStore {
+    async fn load(&self, id: ConversationId) -> StoreResult<Option<Conversation>> {
+        // The counters come first: members that are read after them can only be newer, and then the commit is fenced.
+        let query = sqlx::query(sql!(concat!(
+            "SELECT ", conversation_columns!(),
+            ", (SELECT MAX(m.seq) FROM im_message m WHERE m.conversation_id = c.conversation_id)",
+            " FROM im_conversation c WHERE c.conversation_id = ?"
+        )));
+        let Some(row) = bounded(query.bind(id.get()).fetch_optional(&self.pool)).await? else {
+            return Ok(None);
+        };
+        let mut columns = Columns::<DB>::new(&row);
+        let (header, head) = (columns.shared_header()?, columns.head()?);
+        let newest = Seq::new(columns.maybe_big()?.unwrap_or_default());
+        if newest != head.last_seq {
+            return Err(StoreError::Inconsistent(format!(
+                "conversation {id} has messages up to seq {newest}, but its counter stands at {}; run `onescribe check`",
+                head.last_seq
+            )));
+        }
+        let query = sqlx::query(sql!(concat!(
+            "SELECT r.status, ", member_columns!(),
+            " FROM im_member r WHERE r.conversation_id = ? AND (r.status = 1 OR r.cleared_seq > 0)"
+        )));
+        let rows = bounded(query.bind(id.get()).fetch_all(&self.pool)).await?;
+        let (mut members, mut former) = (HashMap::new(), HashMap::new());
+        for row in &rows {
+            let mut columns = Columns::<DB>::new(row);
+            let present = columns.small()? == 1;
+            let member = columns.member()?;
+            if present {
+                members.insert(member.principal, member);
+            } else {
+                former.insert(member.principal, member.cleared_seq);
+            }
+        }
+        Ok(Some(Conversation { header, head, members, former, recent: RecentKeys::default() }))
+    }
+
+    async fn by_creation_key(&self, key: &CreationKey) -> StoreResult<Option<ConversationId>> {
+        let query = sqlx::query(sql!("SELECT conversation_id FROM im_conversation WHERE creation_key = ?"));
+        let row = bounded(query.bind(key.as_str().as_bytes()).fetch_optional(&self.pool)).await?;
+        row.map(|row| Columns::<DB>::new(&row).conversation_id()).transpose()
+    }
+
+    async fn seen(&self, id: ConversationId, viewer: Principal) -> StoreResult<Option<Seen>> {
+        let query = sqlx::query(sql!(concat!(
+            "SELECT ", conversation_columns!(), ", c.member_count, ", membership_columns!(), ", ", message_columns!(),
+            " FROM im_conversation c",
+            " LEFT JOIN im_member r ON r.conversation_id = c.conversation_id AND r.principal_type = ?",
+            " AND r.principal_id = ? AND r.status = 1",
+            " LEFT JOIN im_message m ON m.conversation_id = c.conversation_id AND m.seq = c.last_message_seq",
+            " WHERE c.conversation_id = ?"
+        )));
+        let query = query.bind(viewer.kind.code()).bind(viewer.id).bind(id.get());
+        let row = bounded(query.fetch_optional(&self.pool)).await?;
+        row.map(|row| seen_from::<DB>(&row)).transpose()
+    }
+
+    async fn list(&self, viewer: Principal, after: Option<ListPosition>, limit: u32) -> StoreResult<Vec<Seen>> {
+        let (pinned, activity, id) = after.map_or((true, i64::MAX, i64::MAX), |after| {
+            (after.pinned, after.last_activity_at.millis(), after.conversation_id.get())
+        });
+        let query = sqlx::query(sql!(concat!(
+            "SELECT ", conversation_columns!(), ", c.member_count, ", membership_columns!(), ", ", message_columns!(),
+            " FROM im_member r JOIN im_conversation c ON c.conversation_id = r.conversation_id",
+            " LEFT JOIN im_message m ON m.conversation_id = c.conversation_id AND m.seq = c.last_message_seq",
+            " WHERE r.principal_type = ? AND r.principal_id = ? AND r.status = 1",
+            " AND (r.pinned < ? OR (r.pinned = ? AND (c.last_activity_at < ?",
+            " OR (c.last_activity_at = ? AND c.conversation_id < ?))))",
+            " ORDER BY r.pinned DESC, c.last_activity_at DESC, c.conversation_id DESC LIMIT ?"
+        )));
+        let query = query.bind(viewer.kind.code()).bind(viewer.id);
+        let query = query.bind(pinned).bind(pinned).bind(activity).bind(activity).bind(id).bind(i64::from(limit));
+        let rows = bounded(query.fetch_all(&self.pool)).await?;
+        rows.iter().map(seen_from::<DB>).collect()
+    }
+
+    async fn members(&self, id: ConversationId, after: Option<MemberPosition>, limit: u32) -> StoreResult<Vec<Member>> {
+        let (seq, kind, number) = after.map_or((-1, 0, 0), |after| {
+            (after.joined_seq.get(), after.principal.kind.code(), after.principal.id)
+        });
+        let query = sqlx::query(sql!(concat!(
+            "SELECT ", member_columns!(),
+            " FROM im_member r WHERE r.conversation_id = ? AND r.status = 1",
+            " AND (r.joined_seq > ? OR (r.joined_seq = ? AND (r.principal_type > ?",
+            " OR (r.principal_type = ? AND r.principal_id > ?))))",
+            " ORDER BY r.joined_seq, r.principal_type, r.principal_id LIMIT ?"
+        )));
+        let query = query.bind(id.get()).bind(seq).bind(seq).bind(kind).bind(kind).bind(number);
+        let rows = bounded(query.bind(i64::from(limit)).fetch_all(&self.pool)).await?;
+        rows.iter().map(|row| Columns::<DB>::new(row).member()).collect()
+    }
+
+    async fn access(&self, id: ConversationId, viewer: Principal) -> StoreResult<Option<(Header, Option<Member>)>> {
+        let query = sqlx::query(sql!(concat!(
+            "SELECT ", conversation_columns!(), ", ", member_columns!(),
+            " FROM im_conversation c LEFT JOIN im_member r ON r.conversation_id = c.conversation_id",
+            " AND r.principal_type = ? AND r.principal_id = ? AND r.status = 1 WHERE c.conversation_id = ?"
+        )));
+        let query = query.bind(viewer.kind.code()).bind(viewer.id).bind(id.get());
+        let Some(row) = bounded(query.fetch_optional(&self.pool)).await? else {
+            return Ok(None);
+        };
+        let mut columns = Columns::<DB>::new(&row);
+        let header = columns.header()?;
+        columns.head()?;
+        Ok(Some((header, columns.maybe_member()?)))
+    }
+
+    async fn ids_of(&self, principal: Principal) -> StoreResult<Vec<ConversationId>> {
+        let query = sqlx::query(sql!(
+            "SELECT conversation_id FROM im_member WHERE principal_type = ? AND principal_id = ? AND status = 1"
+        ));
+        let query = query.bind(principal.kind.code()).bind(principal.id);
+        let rows = bounded(query.fetch_all(&self.pool)).await?;
+        rows.iter().map(|row| Columns::<DB>::new(row).conversation_id()).collect()
+    }
+}
+}

@@ -1,0 +1,214 @@
+//! What a batch writes besides counters, messages and read positions: conversations, members, changes.
+
+use sqlx::QueryBuilder;
+
+use super::commit::WriteError;
+use super::dialect::Dialect;
+use crate::domain::{Change, ConversationId, CountNo, CreationKey, Event, Header, Member, Principal, Role, Seq};
+use crate::storage::Commit;
+
+/// Rows in one statement: 14 values each, and SQLite takes 32,766.
+const ROWS_PER_STATEMENT: usize = 1_000;
+
+sql_impl! {
+/// The facts in the order in which they became true. The counters have been moved, so everything here is ours.
+async fn store_general(connection: &mut DB::Connection, group: &[&Commit]) -> Result<(), WriteError> {
+    let mut changes: Vec<&Change> = Vec::new();
+    for commit in group {
+        let id = commit.conversation_id;
+        let mut header = None;
+        for event in &commit.events {
+            match event {
+                Event::Created { members, creation_key, .. } => {
+                    insert_conversation::<DB>(connection, commit, creation_key.as_ref()).await?;
+                    upsert_members::<DB>(connection, commit, members).await?;
+                }
+                Event::MembersAdded { members } => upsert_members::<DB>(connection, commit, members).await?,
+                Event::MemberRemoved { principal, .. } => remove_member::<DB>(connection, commit, *principal).await?,
+                Event::RoleChanged { principal, role } => set_role::<DB>(connection, id, *principal, *role).await?,
+                Event::HeaderChanged { header: changed } => header = Some(changed),
+                Event::Changed { change, .. } => changes.push(change),
+                Event::MessageSent { .. } => {}
+            }
+        }
+        if let Some(header) = header {
+            update_header::<DB>(connection, header).await?;
+        }
+    }
+    for part in changes.chunks(ROWS_PER_STATEMENT) {
+        insert_changes::<DB>(connection, part).await?;
+    }
+    Ok(())
+}
+}
+
+sql_impl! {
+async fn insert_conversation(
+    connection: &mut DB::Connection,
+    commit: &Commit,
+    creation_key: Option<&CreationKey>,
+) -> Result<(), WriteError> {
+    let (header, head) = (&commit.header, &commit.head);
+    let query = sqlx::query(sql!(
+        "INSERT INTO im_conversation (conversation_id, kind, title, avatar_url, owner_type, owner_id,
+         history_visibility, posting, adding, status, created_at, updated_at, creation_key, last_seq, last_change_seq,
+         last_count_no, chain_hash, last_message_seq, last_activity_at, member_count)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    ));
+    let query = query
+        .bind(header.conversation_id.get())
+        .bind(header.kind.code())
+        .bind(header.title.as_deref())
+        .bind(header.avatar_url.as_deref())
+        .bind(header.owner.map(|owner| owner.kind.code()))
+        .bind(header.owner.map(|owner| owner.id))
+        .bind(header.history_visibility.code())
+        .bind(header.posting.code())
+        .bind(header.adding.code())
+        .bind(header.status.code())
+        .bind(header.created_at.millis())
+        .bind(header.updated_at.millis())
+        .bind(creation_key.map(|key| key.as_str().as_bytes()));
+    let query = query
+        .bind(head.last_seq.get())
+        .bind(head.last_change_seq.get())
+        .bind(head.last_count_no.get())
+        .bind(head.chain_hash.as_bytes().as_slice())
+        .bind(head.last_message_seq.get())
+        .bind(head.last_activity_at.millis())
+        .bind(i64::try_from(commit.member_count).unwrap_or(i64::MAX));
+    query.execute(connection).await?;
+    Ok(())
+}
+}
+
+sql_impl! {
+async fn update_header(connection: &mut DB::Connection, header: &Header) -> Result<(), WriteError> {
+    let query = sqlx::query(sql!(
+        "UPDATE im_conversation SET title = ?, avatar_url = ?, owner_type = ?, owner_id = ?, history_visibility = ?,
+         posting = ?, adding = ?, status = ?, updated_at = ? WHERE conversation_id = ?"
+    ));
+    let query = query
+        .bind(header.title.as_deref())
+        .bind(header.avatar_url.as_deref())
+        .bind(header.owner.map(|owner| owner.kind.code()))
+        .bind(header.owner.map(|owner| owner.id))
+        .bind(header.history_visibility.code())
+        .bind(header.posting.code())
+        .bind(header.adding.code())
+        .bind(header.status.code())
+        .bind(header.updated_at.millis())
+        .bind(header.conversation_id.get());
+    query.execute(connection).await?;
+    Ok(())
+}
+}
+
+/// `count_no` of the message with this seq, which the same batch stores: who joins has nothing unread.
+fn count_at(commit: &Commit, seq: Seq) -> CountNo {
+    let here = commit.events.iter().find_map(|event| match event {
+        Event::MessageSent { message, .. } if message.seq == seq => Some(message.count_no),
+        _ => None,
+    });
+    match here {
+        Some(count_no) => count_no,
+        None if seq == Seq::ZERO => CountNo::ZERO,
+        None => commit.head.last_count_no,
+    }
+}
+
+sql_impl! {
+/// Who comes back keeps `cleared_seq`; all else starts afresh.
+async fn upsert_members(
+    connection: &mut DB::Connection,
+    commit: &Commit,
+    members: &[Member],
+) -> Result<(), WriteError> {
+    for part in members.chunks(ROWS_PER_STATEMENT) {
+        let mut builder = QueryBuilder::<DB>::new(
+            "INSERT INTO im_member (conversation_id, principal_type, principal_id, status, role, joined_seq,
+             joined_at, cleared_seq, last_read_seq, last_read_count_no, marked_unread, muted, pinned) ",
+        );
+        builder.push_values(part, |mut row, member| {
+            row.push_bind(commit.conversation_id.get())
+                .push_bind(member.principal.kind.code())
+                .push_bind(member.principal.id)
+                .push_bind(1_i16)
+                .push_bind(member.role.code())
+                .push_bind(member.joined_seq.get())
+                .push_bind(member.joined_at.millis())
+                .push_bind(member.cleared_seq.get())
+                .push_bind(member.joined_seq.get())
+                .push_bind(count_at(commit, member.joined_seq).get())
+                .push_bind(false)
+                .push_bind(false)
+                .push_bind(false);
+        });
+        builder.push(DB::upsert(
+            " ON CONFLICT (conversation_id, principal_type, principal_id) DO UPDATE SET status = excluded.status,
+             role = excluded.role, joined_seq = excluded.joined_seq, joined_at = excluded.joined_at, left_at = NULL,
+             last_read_seq = excluded.last_read_seq, last_read_count_no = excluded.last_read_count_no,
+             marked_unread = excluded.marked_unread, muted = excluded.muted, pinned = excluded.pinned",
+            " ON DUPLICATE KEY UPDATE status = VALUES(status), role = VALUES(role), joined_seq = VALUES(joined_seq),
+             joined_at = VALUES(joined_at), left_at = NULL, last_read_seq = VALUES(last_read_seq),
+             last_read_count_no = VALUES(last_read_count_no), marked_unread = VALUES(marked_unread),
+             muted = VALUES(muted), pinned = VALUES(pinned)",
+        ));
+        builder.build().persistent(false).execute(&mut *connection).await?;
+    }
+    Ok(())
+}
+}
+
+sql_impl! {
+async fn remove_member(
+    connection: &mut DB::Connection,
+    commit: &Commit,
+    principal: Principal,
+) -> Result<(), WriteError> {
+    let query = sqlx::query(sql!(
+        "UPDATE im_member SET status = 2, left_at = ? WHERE conversation_id = ? AND principal_type = ?
+         AND principal_id = ?"
+    ));
+    let query = query.bind(commit.head.last_activity_at.millis()).bind(commit.conversation_id.get());
+    query.bind(principal.kind.code()).bind(principal.id).execute(connection).await?;
+    Ok(())
+}
+}
+
+sql_impl! {
+async fn set_role(
+    connection: &mut DB::Connection,
+    id: ConversationId,
+    principal: Principal,
+    role: Role,
+) -> Result<(), WriteError> {
+    let query = sqlx::query(sql!(
+        "UPDATE im_member SET role = ? WHERE conversation_id = ? AND principal_type = ? AND principal_id = ?"
+    ));
+    let query = query.bind(role.code()).bind(id.get()).bind(principal.kind.code()).bind(principal.id);
+    query.execute(connection).await?;
+    Ok(())
+}
+}
+
+sql_impl! {
+async fn insert_changes(connection: &mut DB::Connection, changes: &[&Change]) -> Result<(), WriteError> {
+    let mut builder = QueryBuilder::<DB>::new(
+        "INSERT INTO im_change (conversation_id, change_seq, change_type, message_id, payload, actor_type, actor_id,
+         changed_at) ",
+    );
+    builder.push_values(changes, |mut row, change| {
+        row.push_bind(change.conversation_id.get())
+            .push_bind(change.change_seq.get())
+            .push_bind(change.change_type.as_str())
+            .push_bind(change.message_id.map(|id| id.get()))
+            .push_bind(change.payload.as_str())
+            .push_bind(change.actor.kind.code())
+            .push_bind(change.actor.id)
+            .push_bind(change.changed_at.millis());
+    });
+    builder.build().persistent(false).execute(connection).await?;
+    Ok(())
+}
+}

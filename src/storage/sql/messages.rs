@@ -1,0 +1,144 @@
+//! Messages and changes: reads.
+
+use sqlx::QueryBuilder;
+
+use super::rows::Columns;
+use super::{Dialect, SqlStore, bounded};
+use crate::domain::{
+    Change, ChangeSeq, ClientMessageId, ConversationId, KeyRecord, Message, MessageId, MessageStatus, Principal,
+    Quotable, Seq,
+};
+use crate::storage::{MessageStore, PageQuery, StoreResult};
+
+/// Keys asked for in one statement: SQLite bounds the depth of an expression.
+const KEYS_PER_STATEMENT: usize = 100;
+
+/// What a page leaves out: messages deleted for everyone, and what the viewer deleted.
+macro_rules! page_where {
+    () => {
+        " FROM im_message m WHERE m.conversation_id = ? AND m.seq > ? AND m.seq < ? AND m.status <> 4 \
+         AND NOT EXISTS (SELECT 1 FROM im_user_action a WHERE a.principal_type = ? AND a.principal_id = ? \
+         AND a.action_type = 1 AND a.message_id = m.message_id AND a.status = 1) ORDER BY m.seq "
+    };
+}
+
+sql_impl! {
+impl MessageStore for SqlStore {
+    async fn page(&self, query: PageQuery) -> StoreResult<Vec<Message>> {
+        let text = if query.oldest_first {
+            sql!(concat!("SELECT ", message_columns!(), page_where!(), "ASC LIMIT ?"))
+        } else {
+            sql!(concat!("SELECT ", message_columns!(), page_where!(), "DESC LIMIT ?"))
+        };
+        let rows = sqlx::query(text)
+            .bind(query.conversation_id.get())
+            .bind(query.after.get())
+            .bind(query.before.map_or(i64::MAX, Seq::get))
+            .bind(query.viewer.kind.code())
+            .bind(query.viewer.id)
+            .bind(i64::from(query.limit))
+            .fetch_all(&self.pool);
+        let rows = bounded(rows).await?;
+        let mut page = rows
+            .iter()
+            .map(|row| Columns::<DB>::new(row).message())
+            .collect::<StoreResult<Vec<Message>>>()?;
+        if !query.oldest_first {
+            page.reverse();
+        }
+        Ok(page)
+    }
+
+    async fn message(&self, id: MessageId) -> StoreResult<Option<Message>> {
+        let query =
+            sqlx::query(sql!(concat!("SELECT ", message_columns!(), " FROM im_message m WHERE m.message_id = ?")));
+        let row = bounded(query.bind(id.get()).fetch_optional(&self.pool)).await?;
+        row.map(|row| Columns::<DB>::new(&row).message()).transpose()
+    }
+
+    async fn hidden(&self, id: MessageId, viewer: Principal) -> StoreResult<bool> {
+        let query = sqlx::query(sql!(
+            "SELECT 1 FROM im_user_action WHERE principal_type = ? AND principal_id = ? AND action_type = 1
+             AND message_id = ? AND status = 1"
+        ));
+        let query = query.bind(viewer.kind.code()).bind(viewer.id).bind(id.get());
+        Ok(bounded(query.fetch_optional(&self.pool)).await?.is_some())
+    }
+
+    async fn keys(
+        &self,
+        id: ConversationId,
+        keys: &[(Principal, ClientMessageId)],
+    ) -> StoreResult<Vec<((Principal, ClientMessageId), KeyRecord)>> {
+        let mut found = Vec::new();
+        for keys in keys.chunks(KEYS_PER_STATEMENT) {
+            let mut builder = QueryBuilder::<DB>::new(concat!(
+                "SELECT ", message_columns!(), " FROM im_message m WHERE m.conversation_id = "
+            ));
+            builder.push_bind(id.get()).push(" AND (");
+            let mut any = builder.separated(" OR ");
+            for (sender, key) in keys {
+                any.push("(m.sender_type = ")
+                    .push_bind_unseparated(sender.kind.code())
+                    .push_unseparated(" AND m.sender_id = ")
+                    .push_bind_unseparated(sender.id)
+                    .push_unseparated(" AND m.client_message_id = ")
+                    .push_bind_unseparated(key.as_str().as_bytes())
+                    .push_unseparated(")");
+            }
+            builder.push(")");
+            let rows = bounded(builder.build().persistent(false).fetch_all(&self.pool)).await?;
+            for row in &rows {
+                let message = Columns::<DB>::new(row).message()?;
+                let record = message.record();
+                if let Some(key) = message.client_message_id {
+                    found.push(((message.sender, key), record));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    async fn quotable(
+        &self,
+        id: ConversationId,
+        message: MessageId,
+        viewer: Principal,
+    ) -> StoreResult<Option<Quotable>> {
+        let query = sqlx::query(sql!(
+            "SELECT m.seq, m.status, a.status FROM im_message m LEFT JOIN im_user_action a
+             ON a.principal_type = ? AND a.principal_id = ? AND a.action_type = 1
+             AND a.message_id = m.message_id AND a.status = 1
+             WHERE m.message_id = ? AND m.conversation_id = ?"
+        ));
+        let query = query.bind(viewer.kind.code()).bind(viewer.id).bind(message.get()).bind(id.get());
+        let Some(row) = bounded(query.fetch_optional(&self.pool)).await? else {
+            return Ok(None);
+        };
+        let mut columns = Columns::<DB>::new(&row);
+        let seq = columns.seq()?;
+        let deleted = columns.small()? == MessageStatus::Deleted.code();
+        Ok(Some(Quotable { seq, gone: deleted || columns.maybe_small()?.is_some() }))
+    }
+
+    async fn messages_after(&self, id: ConversationId, after: Seq, limit: u32) -> StoreResult<Vec<Message>> {
+        let query = sqlx::query(sql!(concat!(
+            "SELECT ", message_columns!(),
+            " FROM im_message m WHERE m.conversation_id = ? AND m.seq > ? ORDER BY m.seq LIMIT ?"
+        )));
+        let query = query.bind(id.get()).bind(after.get()).bind(i64::from(limit));
+        let rows = bounded(query.fetch_all(&self.pool)).await?;
+        rows.iter().map(|row| Columns::<DB>::new(row).message()).collect()
+    }
+
+    async fn changes_after(&self, id: ConversationId, after: ChangeSeq, limit: u32) -> StoreResult<Vec<Change>> {
+        let query = sqlx::query(sql!(
+            "SELECT conversation_id, change_seq, change_type, message_id, payload, actor_type, actor_id, changed_at
+             FROM im_change WHERE conversation_id = ? AND change_seq > ? ORDER BY change_seq LIMIT ?"
+        ));
+        let query = query.bind(id.get()).bind(after.get()).bind(i64::from(limit));
+        let rows = bounded(query.fetch_all(&self.pool)).await?;
+        rows.iter().map(|row| Columns::<DB>::new(row).change()).collect()
+    }
+}
+}

@@ -1,0 +1,242 @@
+//! PostgreSQL: UNNEST of arrays, so that each statement is one prepared text whatever the number of rows.
+
+use sqlx::error::DatabaseError;
+use sqlx::postgres::{PgConnection, PgQueryResult, Postgres};
+use sqlx::{Executor, Row as _};
+
+use super::dialect::{Dialect, Refusal};
+use super::sends::{HeadRow, ReadRow, Sends};
+use crate::domain::Message;
+use crate::storage::{CommitError, Durability};
+
+macro_rules! heads {
+    ($first:literal) => {
+        concat!(
+            "UPDATE im_conversation c SET last_seq = n.last_seq, last_change_seq = n.last_change_seq, \
+             last_count_no = n.last_count_no, chain_hash = n.chain_hash, last_message_seq = n.last_message_seq, \
+             last_activity_at = n.last_activity_at, member_count = n.member_count FROM UNNEST(",
+            $first,
+            ") AS n(conversation_id, old_seq, old_change_seq, last_seq, last_change_seq, last_count_no, chain_hash, \
+             last_message_seq, last_activity_at, member_count) WHERE c.conversation_id = n.conversation_id \
+             AND c.last_seq = n.old_seq AND c.last_change_seq = n.old_change_seq"
+        )
+    };
+}
+
+macro_rules! messages {
+    ($arrays:literal) => {
+        concat!(
+            "INSERT INTO im_message (message_id, conversation_id, seq, sender_type, sender_id, client_message_id, \
+             message_type, content, quoted_message_id, status, sent_at, edited_at, change_seq, count_no, \
+             content_hash, chain_hash) SELECT * FROM UNNEST(",
+            $arrays,
+            ") AS m(message_id, conversation_id, seq, sender_type, sender_id, client_message_id, message_type, \
+             content, quoted_message_id, status, sent_at, edited_at, change_seq, count_no, content_hash, chain_hash)"
+        )
+    };
+}
+
+macro_rules! reads {
+    ($arrays:literal) => {
+        concat!(
+            "UPDATE im_member r SET last_read_seq = n.seq, last_read_count_no = n.count_no, marked_unread = FALSE \
+             FROM UNNEST(",
+            $arrays,
+            ") AS n(conversation_id, sender_type, sender_id, seq, count_no) \
+             WHERE r.conversation_id = n.conversation_id AND r.principal_type = n.sender_type \
+             AND r.principal_id = n.sender_id AND r.status = 1 AND r.last_read_seq < n.seq"
+        )
+    };
+}
+
+const HEADS: &str = heads!(
+    "$1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bytea[], $8::bigint[], \
+     $9::bigint[], $10::bigint[]"
+);
+const MESSAGES: &str = messages!(
+    "$1::bigint[], $2::bigint[], $3::bigint[], $4::smallint[], $5::bigint[], $6::bytea[], $7::text[], $8::text[], \
+     $9::bigint[], $10::smallint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bytea[], \
+     $16::bytea[]"
+);
+const READS: &str = reads!("$1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[]");
+
+/// Everything of plain sends. `IN (…) IS TRUE` keeps the planner from turning the test into a join: it becomes a
+/// look-up in a hash of the conversations that passed, also in a plan made for a few rows.
+const SENDS: &str = concat!(
+    "WITH passed AS (",
+    heads!(
+        "$1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bytea[], \
+         $8::bigint[], $9::bigint[], $10::bigint[]"
+    ),
+    " RETURNING c.conversation_id), said AS (",
+    messages!(
+        "$11::bigint[], $12::bigint[], $13::bigint[], $14::smallint[], $15::bigint[], $16::bytea[], $17::text[], \
+         $18::text[], $19::bigint[], $20::smallint[], $21::bigint[], $22::bigint[], $23::bigint[], $24::bigint[], \
+         $25::bytea[], $26::bytea[]"
+    ),
+    " WHERE (m.conversation_id IN (SELECT conversation_id FROM passed)) IS TRUE), seen AS (",
+    reads!("$27::bigint[], $28::smallint[], $29::bigint[], $30::bigint[], $31::bigint[]"),
+    " AND (n.conversation_id IN (SELECT conversation_id FROM passed)) IS TRUE)",
+    " SELECT conversation_id FROM passed"
+);
+
+type Query<'q> = sqlx::query::Query<'q, Postgres, sqlx::postgres::PgArguments>;
+
+fn column<'a, T, R>(rows: &'a [T], field: impl FnMut(&'a T) -> R) -> Vec<R> {
+    rows.iter().map(field).collect()
+}
+
+fn bind_heads<'q>(query: Query<'q>, heads: &[HeadRow<'_>]) -> Query<'q> {
+    query
+        .bind(column(heads, |row| row.conversation_id.get()))
+        .bind(column(heads, |row| row.expected.last_seq.get()))
+        .bind(column(heads, |row| row.expected.last_change_seq.get()))
+        .bind(column(heads, |row| row.head.last_seq.get()))
+        .bind(column(heads, |row| row.head.last_change_seq.get()))
+        .bind(column(heads, |row| row.head.last_count_no.get()))
+        .bind(column(heads, |row| row.head.chain_hash.as_bytes().as_slice()))
+        .bind(column(heads, |row| row.head.last_message_seq.get()))
+        .bind(column(heads, |row| row.head.last_activity_at.millis()))
+        .bind(column(heads, |row| row.member_count))
+}
+
+fn bind_messages<'q>(query: Query<'q>, messages: &[&Message]) -> Query<'q> {
+    let query = query
+        .bind(column(messages, |row| row.message_id.get()))
+        .bind(column(messages, |row| row.conversation_id.get()))
+        .bind(column(messages, |row| row.seq.get()))
+        .bind(column(messages, |row| row.sender.kind.code()))
+        .bind(column(messages, |row| row.sender.id))
+        .bind(column(messages, |row| {
+            row.client_message_id.as_ref().map(|key| key.as_str().as_bytes())
+        }))
+        .bind(column(messages, |row| row.message_type.as_str()))
+        .bind(column(messages, |row| row.content.as_str()));
+    query
+        .bind(column(messages, |row| row.quoted_message_id.map(|id| id.get())))
+        .bind(column(messages, |row| row.status.code()))
+        .bind(column(messages, |row| row.sent_at.millis()))
+        .bind(column(messages, |row| row.edited_at.map(|at| at.millis())))
+        .bind(column(messages, |row| row.change_seq.get()))
+        .bind(column(messages, |row| row.count_no.get()))
+        .bind(column(messages, |row| row.content_hash.as_bytes().as_slice()))
+        .bind(column(messages, |row| row.chain_hash.as_bytes().as_slice()))
+}
+
+fn bind_reads<'q>(query: Query<'q>, reads: &[ReadRow]) -> Query<'q> {
+    query
+        .bind(column(reads, |row| row.conversation_id.get()))
+        .bind(column(reads, |row| row.sender.kind.code()))
+        .bind(column(reads, |row| row.sender.id))
+        .bind(column(reads, |row| row.seq.get()))
+        .bind(column(reads, |row| row.count_no.get()))
+}
+
+async fn setting(connection: &mut PgConnection, name: &'static str) -> Result<String, sqlx::Error> {
+    let row = sqlx::query("SELECT current_setting($1)")
+        .bind(name)
+        .fetch_one(connection)
+        .await?;
+    row.try_get(0)
+}
+
+impl Dialect for Postgres {
+    const NUMBERED: bool = true;
+    const ONE_STATEMENT: bool = true;
+    const BEGIN_WRITE: &'static str = "BEGIN";
+
+    fn affected(result: &PgQueryResult) -> u64 {
+        result.rows_affected()
+    }
+
+    fn upsert<'a>(on_conflict: &'a str, _on_duplicate_key: &'a str) -> &'a str {
+        on_conflict
+    }
+
+    fn refusal(error: &dyn DatabaseError) -> Refusal {
+        match error.constraint() {
+            Some("uq_message_client_key") => return Refusal::Clash(CommitError::KeyTaken),
+            Some("uq_message_seq" | "im_change_pkey") => return Refusal::Clash(CommitError::Fenced),
+            Some("im_conversation_pkey" | "uq_conversation_creation_key") => {
+                return Refusal::Clash(CommitError::Exists);
+            }
+            _ => {}
+        }
+        let code = error.code().unwrap_or_default();
+        match code.get(..2).unwrap_or_default() {
+            // Lock not available, deadlock, serialization.
+            "40" | "55" => Refusal::Again,
+            "21" | "22" | "23" => Refusal::Data,
+            "08" => Refusal::Lost,
+            "57" if code.starts_with("57P0") => Refusal::Lost,
+            _ => Refusal::Server,
+        }
+    }
+
+    async fn prepare(_connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+        Ok(())
+    }
+
+    async fn prepare_lane(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+        // One plan for all numbers of rows, and one that uses the keys: it must also be right when a table that was
+        // empty at the time of planning has grown to millions of rows.
+        let settings = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET lock_timeout = '5s'";
+        connection.execute(settings).await.map(drop)
+    }
+
+    async fn durability(connection: &mut PgConnection) -> Result<Durability, sqlx::Error> {
+        let fsync = setting(connection, "fsync").await?;
+        let commit = setting(connection, "synchronous_commit").await?;
+        let pages = setting(connection, "full_page_writes").await?;
+        let version = setting(connection, "server_version").await?;
+        let mut weaker = Vec::new();
+        if fsync == "off" {
+            weaker.push("fsync = off: a crash of the machine can destroy the whole database");
+        }
+        if commit == "off" {
+            weaker.push("synchronous_commit = off: a crash loses the last acknowledged messages");
+        }
+        if pages == "off" {
+            weaker.push("full_page_writes = off: a crash of the machine can damage pages");
+        }
+        Ok(Durability::new(
+            &format!(
+                "PostgreSQL {version}: fsync = {fsync}, synchronous_commit = {commit}, full_page_writes = {pages}"
+            ),
+            &weaker,
+        ))
+    }
+
+    async fn advance_heads(connection: &mut PgConnection, heads: &[HeadRow<'_>]) -> Result<u64, sqlx::Error> {
+        if heads.is_empty() {
+            return Ok(0);
+        }
+        Ok(bind_heads(sqlx::query(HEADS), heads)
+            .execute(connection)
+            .await?
+            .rows_affected())
+    }
+
+    async fn insert_messages(connection: &mut PgConnection, messages: &[&Message]) -> Result<(), sqlx::Error> {
+        bind_messages(sqlx::query(MESSAGES), messages)
+            .execute(connection)
+            .await
+            .map(drop)
+    }
+
+    async fn advance_reads(connection: &mut PgConnection, reads: &[ReadRow]) -> Result<(), sqlx::Error> {
+        if reads.is_empty() {
+            return Ok(());
+        }
+        bind_reads(sqlx::query(READS), reads)
+            .execute(connection)
+            .await
+            .map(drop)
+    }
+
+    async fn one_statement(connection: &mut PgConnection, sends: &Sends<'_>) -> Result<Vec<i64>, sqlx::Error> {
+        let query = bind_messages(bind_heads(sqlx::query(SENDS), &sends.heads), &sends.messages);
+        let rows = bind_reads(query, &sends.reads).fetch_all(connection).await?;
+        rows.iter().map(|row| row.try_get(0)).collect()
+    }
+}

@@ -1,0 +1,264 @@
+//! From rows to the domain. Columns are read by position, in the order of the column lists below.
+
+use std::sync::Arc;
+
+use sqlx::Row as _;
+
+use super::Dialect;
+use crate::domain::{
+    Adding, Change, ChangeSeq, ChangeType, ClientMessageId, Content, ConversationId, CountNo, Digest, Head, Header,
+    HistoryVisibility, Kind, Member, Membership, Message, MessageId, MessageStatus, MessageType, Posting, Principal,
+    PrincipalType, Role, Seq, Status, Timestamp,
+};
+use crate::storage::{StoreError, StoreResult};
+
+/// The columns of a conversation `c` that [`Columns::header`] and then [`Columns::head`] read.
+macro_rules! conversation_columns {
+    () => {
+        "c.conversation_id, c.kind, c.title, c.avatar_url, c.owner_type, c.owner_id, c.history_visibility, \
+         c.posting, c.adding, c.status, c.created_at, c.updated_at, \
+         c.last_seq, c.last_change_seq, c.last_count_no, c.chain_hash, c.last_message_seq, c.last_activity_at"
+    };
+}
+
+/// The columns of a member `r` that [`Columns::member`] reads.
+macro_rules! member_columns {
+    () => {
+        "r.principal_type, r.principal_id, r.role, r.joined_seq, r.joined_at, r.cleared_seq"
+    };
+}
+
+/// The columns of a member `r` that [`Columns::membership`] reads.
+macro_rules! membership_columns {
+    () => {
+        "r.principal_type, r.principal_id, r.role, r.joined_seq, r.joined_at, r.cleared_seq, \
+         r.last_read_seq, r.last_read_count_no, r.marked_unread, r.muted, r.pinned"
+    };
+}
+
+/// The columns of a message `m` that [`Columns::message`] reads.
+macro_rules! message_columns {
+    () => {
+        "m.message_id, m.conversation_id, m.seq, m.sender_type, m.sender_id, m.client_message_id, m.message_type, \
+         m.content, m.quoted_message_id, m.status, m.sent_at, m.edited_at, m.change_seq, m.count_no, \
+         m.content_hash, m.chain_hash"
+    };
+}
+
+/// Reads the columns of a row from left to right.
+pub(super) struct Columns<'r, DB: Dialect> {
+    row: &'r DB::Row,
+    next: usize,
+}
+
+impl<'r, DB: Dialect> Columns<'r, DB> {
+    pub(super) fn new(row: &'r DB::Row) -> Self {
+        Self { row, next: 0 }
+    }
+}
+
+fn bad(what: &str) -> StoreError {
+    StoreError::Inconsistent(format!("{what} cannot be read"))
+}
+
+fn text_of(bytes: Vec<u8>, what: &str) -> StoreResult<String> {
+    String::from_utf8(bytes).map_err(|_| bad(what))
+}
+
+sql_impl! {
+impl Columns<'r> {
+    fn get<T>(&mut self) -> StoreResult<T>
+    where
+        T: sqlx::Decode<'r, DB> + sqlx::Type<DB>,
+    {
+        let index = self.next;
+        self.next += 1;
+        self.row.try_get(index).map_err(|error| super::store_error(&error))
+    }
+
+    /// Passes over columns that belong to something absent.
+    pub(super) fn skip(&mut self, columns: usize) {
+        self.next += columns;
+    }
+
+    pub(super) fn big(&mut self) -> StoreResult<i64> {
+        self.get()
+    }
+
+    pub(super) fn maybe_big(&mut self) -> StoreResult<Option<i64>> {
+        self.get()
+    }
+
+    pub(super) fn small(&mut self) -> StoreResult<i16> {
+        self.get()
+    }
+
+    pub(super) fn maybe_small(&mut self) -> StoreResult<Option<i16>> {
+        self.get()
+    }
+
+    pub(super) fn text(&mut self) -> StoreResult<String> {
+        self.get()
+    }
+
+    pub(super) fn key(&mut self) -> StoreResult<String> {
+        text_of(self.get()?, "a key")
+    }
+
+    pub(super) fn time(&mut self) -> StoreResult<Timestamp> {
+        Ok(Timestamp::from_millis(self.get()?))
+    }
+
+    pub(super) fn seq(&mut self) -> StoreResult<Seq> {
+        Ok(Seq::new(self.get()?))
+    }
+
+    fn digest(&mut self) -> StoreResult<Digest> {
+        let bytes: Vec<u8> = self.get()?;
+        Digest::from_slice(&bytes).ok_or_else(|| bad("a hash"))
+    }
+
+    fn code<T>(&mut self, from_code: fn(i16) -> Option<T>, what: &str) -> StoreResult<T> {
+        from_code(self.small()?).ok_or_else(|| bad(what))
+    }
+
+    pub(super) fn conversation_id(&mut self) -> StoreResult<ConversationId> {
+        ConversationId::new(self.get()?).ok_or_else(|| bad("a conversation_id"))
+    }
+
+    pub(super) fn message_id(&mut self) -> StoreResult<MessageId> {
+        MessageId::new(self.get()?).ok_or_else(|| bad("a message_id"))
+    }
+
+    fn maybe_message_id(&mut self) -> StoreResult<Option<MessageId>> {
+        let id: Option<i64> = self.get()?;
+        id.map(|id| MessageId::new(id).ok_or_else(|| bad("a message_id"))).transpose()
+    }
+
+    pub(super) fn principal(&mut self) -> StoreResult<Principal> {
+        let kind = self.code(PrincipalType::from_code, "a principal_type")?;
+        Ok(Principal { kind, id: self.get()? })
+    }
+
+    pub(super) fn header(&mut self) -> StoreResult<Header> {
+        Ok(Header {
+            conversation_id: self.conversation_id()?,
+            kind: self.code(Kind::from_code, "kind")?,
+            title: self.get()?,
+            avatar_url: self.get()?,
+            owner: match (self.maybe_small()?, self.maybe_big()?) {
+                (Some(kind), Some(id)) => Some(Principal {
+                    kind: PrincipalType::from_code(kind).ok_or_else(|| bad("owner_type"))?,
+                    id,
+                }),
+                _ => None,
+            },
+            history_visibility: self.code(HistoryVisibility::from_code, "history_visibility")?,
+            posting: self.code(Posting::from_code, "posting")?,
+            adding: self.code(Adding::from_code, "adding")?,
+            status: self.code(Status::from_code, "status")?,
+            created_at: self.time()?,
+            updated_at: self.time()?,
+        })
+    }
+
+    pub(super) fn head(&mut self) -> StoreResult<Head> {
+        Ok(Head {
+            last_seq: self.seq()?,
+            last_change_seq: ChangeSeq::new(self.get()?),
+            last_count_no: CountNo::new(self.get()?),
+            chain_hash: self.digest()?,
+            last_message_seq: self.seq()?,
+            last_activity_at: self.time()?,
+        })
+    }
+
+    pub(super) fn member(&mut self) -> StoreResult<Member> {
+        Ok(Member {
+            principal: self.principal()?,
+            role: self.code(Role::from_code, "role")?,
+            joined_seq: self.seq()?,
+            joined_at: self.time()?,
+            cleared_seq: self.seq()?,
+        })
+    }
+
+    /// `None` where the outer join found no member.
+    pub(super) fn maybe_member(&mut self) -> StoreResult<Option<Member>> {
+        let kind: Option<i16> = self.row.try_get(self.next).map_err(|error| super::store_error(&error))?;
+        if kind.is_none() {
+            self.skip(6);
+            return Ok(None);
+        }
+        self.member().map(Some)
+    }
+
+    /// `None` where the outer join found no member.
+    pub(super) fn maybe_membership(&mut self) -> StoreResult<Option<Membership>> {
+        let Some(member) = self.maybe_member()? else {
+            self.skip(5);
+            return Ok(None);
+        };
+        Ok(Some(Membership {
+            member,
+            last_read_seq: self.seq()?,
+            last_read_count_no: CountNo::new(self.get()?),
+            marked_unread: self.get()?,
+            muted: self.get()?,
+            pinned: self.get()?,
+        }))
+    }
+
+    pub(super) fn message(&mut self) -> StoreResult<Message> {
+        Ok(Message {
+            message_id: self.message_id()?,
+            conversation_id: self.conversation_id()?,
+            seq: self.seq()?,
+            sender: self.principal()?,
+            client_message_id: self.maybe_client_message_id()?,
+            message_type: MessageType::parse(&self.text()?).map_err(|_| bad("message_type"))?,
+            content: Content::trusted(&self.text()?),
+            quoted_message_id: self.maybe_message_id()?,
+            status: self.code(MessageStatus::from_code, "status")?,
+            sent_at: self.time()?,
+            edited_at: self.maybe_big()?.map(Timestamp::from_millis),
+            change_seq: ChangeSeq::new(self.get()?),
+            count_no: CountNo::new(self.get()?),
+            content_hash: self.digest()?,
+            chain_hash: self.digest()?,
+        })
+    }
+
+    /// `None` where the outer join found no message.
+    pub(super) fn maybe_message(&mut self) -> StoreResult<Option<Message>> {
+        let id: Option<i64> = self.row.try_get(self.next).map_err(|error| super::store_error(&error))?;
+        if id.is_some() { self.message().map(Some) } else { Ok(None) }
+    }
+
+    fn maybe_client_message_id(&mut self) -> StoreResult<Option<ClientMessageId>> {
+        let bytes: Option<Vec<u8>> = self.get()?;
+        bytes
+            .map(|bytes| {
+                let text = text_of(bytes, "client_message_id")?;
+                ClientMessageId::parse(&text).map_err(|_| bad("client_message_id"))
+            })
+            .transpose()
+    }
+
+    pub(super) fn change(&mut self) -> StoreResult<Change> {
+        Ok(Change {
+            conversation_id: self.conversation_id()?,
+            change_seq: ChangeSeq::new(self.get()?),
+            change_type: ChangeType::parse(&self.text()?).ok_or_else(|| bad("change_type"))?,
+            message_id: self.maybe_message_id()?,
+            payload: Content::trusted(&self.text()?),
+            actor: self.principal()?,
+            changed_at: self.time()?,
+        })
+    }
+
+    pub(super) fn shared_header(&mut self) -> StoreResult<Arc<Header>> {
+        self.header().map(Arc::new)
+    }
+}
+}

@@ -1,0 +1,170 @@
+//! Makes commits as the domain would: through `Draft`, so that the rows are exactly those of the program.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use onescribe::domain::{
+    Adding, Batch, ClientMessageId, Command, Content, Context, Conversation, ConversationId, Create, CreationKey,
+    DomainError, Draft, Facts, HistoryVisibility, Kind, MessageId, MessageType, Origin, Outcome, Posting, Principal,
+    Send, Timestamp, chain,
+};
+use onescribe::storage::{Commit, CommitResult, Writer};
+
+/// 2026-01-01, in milliseconds.
+pub const NOW: i64 = 1_767_225_600_000;
+
+/// Ids that no other test of this process has.
+pub fn next_id() -> i64 {
+    static NEXT: AtomicI64 = AtomicI64::new((NOW - onescribe::domain::snowflake::EPOCH_MS) << 22);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// A new id of a conversation.
+pub fn conversation_id() -> ConversationId {
+    ConversationId::new(next_id()).unwrap()
+}
+
+pub fn key(text: &str) -> ClientMessageId {
+    ClientMessageId::parse(text).unwrap()
+}
+
+pub fn origin(principal: Principal) -> Origin {
+    Origin {
+        principal,
+        device: None,
+    }
+}
+
+pub fn send(sender: Principal, client_message_id: &str, text: &str) -> Command {
+    send_raw(
+        sender,
+        client_message_id,
+        &serde_json::json!({ "text": text }).to_string(),
+    )
+}
+
+pub fn send_raw(sender: Principal, client_message_id: &str, raw: &str) -> Command {
+    let content = Content::parse(raw, &MessageType::Text, 1 << 20).unwrap();
+    Command::Send(Send {
+        origin: origin(sender),
+        client_message_id: key(client_message_id),
+        message_type: MessageType::Text,
+        content_hash: chain::content_hash(content.as_str()),
+        content,
+        quoted_message_id: None,
+        expected_last_seq: None,
+    })
+}
+
+pub fn group(creator: Principal, members: &[Principal]) -> Command {
+    create(Kind::Group, creator, members, None)
+}
+
+pub fn create(kind: Kind, creator: Principal, members: &[Principal], creation_key: Option<CreationKey>) -> Command {
+    Command::Create(Create {
+        origin: origin(creator),
+        kind,
+        title: (kind == Kind::Group).then(|| "Ä group 🎉".to_owned()),
+        members: members.to_vec(),
+        creation_key,
+        history_visibility: HistoryVisibility::Shared,
+        posting: Posting::All,
+        adding: Adding::Admins,
+    })
+}
+
+/// A conversation in memory, as its writer holds it.
+#[derive(Clone)]
+pub struct Held {
+    pub id: ConversationId,
+    pub state: Option<Conversation>,
+    pub now: i64,
+}
+
+impl Held {
+    pub fn new() -> Self {
+        Self {
+            id: conversation_id(),
+            state: None,
+            now: NOW,
+        }
+    }
+
+    /// What these commands ask the store for.
+    pub fn decide(&self, commands: &[Command]) -> Commit {
+        self.try_decide(commands).expect("the rules allow it")
+    }
+
+    fn try_decide(&self, commands: &[Command]) -> Result<Commit, DomainError> {
+        let mut draft = Draft::new(self.id, self.state.as_ref());
+        let facts = Facts {
+            keys: commands
+                .iter()
+                .filter_map(|command| match command {
+                    Command::Send(send) => Some(((send.origin.principal, send.client_message_id.clone()), None)),
+                    _ => None,
+                })
+                .collect(),
+            ..Facts::default()
+        };
+        let mut ids = || Ok(MessageId::new(next_id()).unwrap());
+        for command in commands {
+            let mut context = Context {
+                now: Timestamp::from_millis(self.now),
+                next_id: &mut ids,
+                facts: &facts,
+            };
+            match draft.decide(command, &mut context) {
+                Ok(Outcome::Duplicate(_)) | Err(onescribe::domain::Refusal::Needs(_)) => panic!("not in these tests"),
+                Ok(_) => {}
+                Err(onescribe::domain::Refusal::Rejected(error)) => return Err(error),
+            }
+        }
+        let Batch {
+            events,
+            header,
+            head,
+            member_count,
+        } = draft.finish().expect("something to commit");
+        Ok(Commit {
+            conversation_id: self.id,
+            expected: self.state.as_ref().map(|state| state.head.counters()),
+            events,
+            header,
+            head,
+            member_count,
+        })
+    }
+
+    /// What was committed becomes true.
+    pub fn apply(&mut self, commit: &Commit) {
+        for event in &commit.events {
+            Conversation::apply(&mut self.state, event);
+        }
+    }
+
+    /// Decides, stores and applies.
+    pub async fn commit(&mut self, writer: &mut dyn Writer, commands: &[Command]) {
+        self.now += 1;
+        let commit = self.decide(commands);
+        assert_eq!(writer.commit(std::slice::from_ref(&commit)).await, vec![Ok(())]);
+        self.apply(&commit);
+    }
+
+    /// A group that is stored.
+    pub async fn group(writer: &mut dyn Writer, creator: Principal, members: &[Principal]) -> Self {
+        let mut held = Self::new();
+        held.commit(writer, &[group(creator, members)]).await;
+        held
+    }
+}
+
+pub async fn commit_one(writer: &mut dyn Writer, commit: &Commit) -> CommitResult {
+    let mut results = writer.commit(std::slice::from_ref(commit)).await;
+    assert_eq!(results.len(), 1);
+    results.remove(0)
+}
+
+pub fn header(held: &Held) -> Arc<onescribe::domain::Header> {
+    Arc::clone(&held.state.as_ref().unwrap().header)
+}

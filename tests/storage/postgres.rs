@@ -1,0 +1,3 @@
+//! The contract on PostgreSQL.
+
+crate::suite::contract!(crate::database::TestDatabase::postgres());
