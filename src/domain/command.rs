@@ -3,7 +3,8 @@
 use super::chain::Digest;
 use super::content::{Content, MessageType};
 use super::conversation::{Adding, HistoryVisibility, Kind, Posting};
-use super::ids::{ClientMessageId, DeviceId, MessageId, Principal, Seq};
+use super::ids::{ClientMessageId, ClientRequestId, DeviceId, MessageId, Principal, Seq};
+use super::subject::Subject;
 
 /// Who acts, and on which device (that device learns the result from its reply and is spared the push).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -75,4 +76,29 @@ pub struct Send {
     pub quoted_message_id: Option<MessageId>,
     /// Refuse unless the head is here.
     pub expected_last_seq: Option<Seq>,
+}
+
+/// What a client asks for when it makes a conversation: members may still be named by the ids of the host.
+#[derive(Clone, Debug)]
+pub enum NewConversation {
+    /// The one of two principals, or of one with itself.
+    Direct {
+        /// The other.
+        member: Subject,
+    },
+    /// A group of its own.
+    Group {
+        /// Its name.
+        title: String,
+        /// The others.
+        members: Vec<Subject>,
+        /// The same key of the same creator is the same group.
+        client_request_id: Option<ClientRequestId>,
+        /// What members see of the time before they joined.
+        history_visibility: HistoryVisibility,
+        /// Who may send.
+        posting: Posting,
+        /// Who may add members.
+        adding: Adding,
+    },
 }

@@ -24,7 +24,7 @@ pub mod visibility;
 pub use chain::Digest;
 pub use change::{Change, ChangeType};
 pub use code::Code;
-pub use command::{Command, Create, Origin, Send};
+pub use command::{Command, Create, NewConversation, Origin, Send};
 pub use content::{Content, MessageType};
 pub use conversation::{
     Adding, Conversation, Counters, CreationKey, Head, Header, HistoryVisibility, Kind, Posting, Status,

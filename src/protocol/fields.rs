@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::domain::InvalidField;
+use crate::domain::{InvalidField, Name, Principal, PrincipalType, Subject, json};
 
 /// An object's members, not yet looked at. Unknown ones are ignored, of repeated ones the last counts, `null` and
 /// absent mean the same.
@@ -19,6 +19,16 @@ impl<'a> Fields<'a> {
     #[must_use]
     pub fn parse(json: &'a str) -> Option<Self> {
         serde_json::from_str(json).ok()
+    }
+
+    /// A whole request body: one JSON object, without NUL and lone surrogates anywhere.
+    ///
+    /// # Errors
+    /// `invalid_request`.
+    pub fn of_body(json: &'a str) -> Result<Self, InvalidField> {
+        let fields = Self::parse(json).ok_or(InvalidField::new("body", "must be one JSON object"))?;
+        json::admit(json)?;
+        Ok(fields)
     }
 
     /// The JSON text of a member.
@@ -60,6 +70,52 @@ impl<'a> Fields<'a> {
         self.raw(name).map(|json| read(json).ok_or(invalid)).transpose()
     }
 
+    /// One of the words of an enum; `hint` names them.
+    pub fn word<T>(
+        &self,
+        name: &'static str,
+        hint: &'static str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, InvalidField> {
+        let word: Option<Text<'_>> = self.read(name, hint)?;
+        let read = |word: Text<'_>| parse(&word.0).ok_or(InvalidField::new(name, hint));
+        word.map(read).transpose()
+    }
+
+    /// A principal: `{"type", "id"}` or `{"type", "external_id"}`.
+    pub fn subject(&self, name: &'static str) -> Result<Option<Subject>, InvalidField> {
+        const HINT: &str = "must be {\"type\": \"USER\" or \"AGENT\", \"id\" or \"external_id\": string}";
+        let object: Option<Self> = self.read(name, HINT)?;
+        let read = |object: Self| object.as_subject().ok_or(InvalidField::new(name, HINT));
+        object.map(read).transpose()
+    }
+
+    /// A list of principals, not longer than `max`.
+    pub fn subjects(
+        &self,
+        name: &'static str,
+        max: usize,
+        hint: &'static str,
+    ) -> Result<Option<Vec<Subject>>, InvalidField> {
+        let invalid = InvalidField::new(name, hint);
+        let objects: Option<Vec<Self>> = self.read(name, hint)?;
+        let read = |objects: Vec<Self>| {
+            let fits = objects.len() <= max;
+            let subjects = objects.iter().map(Self::as_subject).collect::<Option<Vec<_>>>();
+            subjects.filter(|_| fits).ok_or(invalid)
+        };
+        objects.map(read).transpose()
+    }
+
+    fn as_subject(&self) -> Option<Subject> {
+        let kind = self.word("type", "", PrincipalType::parse).ok()??;
+        let name = match self.text("id").ok()? {
+            Some(id) => Name::Id(Principal::parse(kind, &id)?.id),
+            None => Name::parse(&self.text("external_id").ok()??).ok()?,
+        };
+        (kind != PrincipalType::System).then_some(Subject { kind, name })
+    }
+
     /// A list of objects.
     pub fn list(&self, name: &'static str) -> Result<Option<Vec<Self>>, InvalidField> {
         self.read(name, "must be a list of objects")
@@ -69,6 +125,22 @@ impl<'a> Fields<'a> {
 /// Says that a field is missing.
 pub fn required<T>(name: &'static str, value: Option<T>) -> Result<T, InvalidField> {
     value.ok_or(InvalidField::new(name, "is required"))
+}
+
+/// `limit`: at least 1; what is over `max` is cut to it.
+pub fn limit(given: Option<i64>, default: u32, max: u32) -> Result<u32, InvalidField> {
+    match given {
+        None => Ok(default),
+        Some(number) if number < 1 => Err(InvalidField::new("limit", "must be 1 or more")),
+        Some(number) => Ok(u32::try_from(number).map_or(max, |number| number.min(max))),
+    }
+}
+
+/// A number of a query string, as strict as in JSON.
+pub fn query_number(name: &'static str, text: &str) -> Result<i64, InvalidField> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = digits.then(|| text.parse().ok()).flatten();
+    number.ok_or(InvalidField::new(name, "must be a whole number of 0 to 2^63-1"))
 }
 
 #[derive(Deserialize)]
@@ -140,6 +212,81 @@ mod tests {
         assert_eq!(fields.number("max"), Ok(Some(i64::MAX)));
         for bad in ["s", "neg", "f", "big"] {
             assert_eq!(fields.number(bad).unwrap_err().field, bad);
+        }
+    }
+
+    #[test]
+    fn b102_nul_and_lone_surrogates_are_refused_in_every_field() {
+        for bad in [
+            "{\"unknown\":[\"\\u0000\"]}",
+            "{\"k\\u0000\":1}",
+            "{\"a\":\"\\ud800\"}",
+            "{\"\\udc00\":1}",
+            "\u{feff}{}",
+            "",
+        ] {
+            assert!(Fields::of_body(bad).is_err(), "{bad}");
+        }
+        assert!(Fields::of_body("{\"a\":\"\\\\u0000 as letters\"}").is_ok());
+    }
+
+    #[test]
+    fn principals_have_an_id_or_an_external_id() {
+        fn subject(raw: &str) -> Option<Subject> {
+            let json = format!("{{\"member\":{raw}}}");
+            Fields::parse(&json).unwrap().subject("member").ok().flatten()
+        }
+        let user = |name| {
+            Some(Subject {
+                kind: PrincipalType::User,
+                name,
+            })
+        };
+        assert_eq!(subject("{\"type\":\"USER\",\"id\":\"7\"}"), user(Name::Id(7)));
+        let external = "{\"type\":\"USER\",\"id\":null,\"external_id\":\"ann\"}";
+        assert_eq!(subject(external), user(Name::parse("ann").unwrap()));
+        for bad in [
+            "{\"type\":\"USER\",\"id\":7}",
+            "{\"type\":\"USER\",\"id\":\"seven\"}",
+            "{\"type\":\"USER\",\"id\":\"-7\"}",
+            "{\"type\":\"USER\",\"id\":\"9223372036854775808\"}",
+            "{\"type\":\"ROBOT\",\"id\":\"7\"}",
+            "{\"type\":\"SYSTEM\",\"id\":\"7\"}",
+            "{\"type\":\"SYSTEM\",\"external_id\":\"x\"}",
+            "{\"type\":\"USER\"}",
+            "{\"id\":\"7\"}",
+            "{\"type\":\"USER\",\"external_id\":\"\"}",
+            "\"7\"",
+            "[]",
+        ] {
+            assert_eq!(subject(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn lists_of_principals_are_bounded() {
+        let json = "{\"members\":[{\"type\":\"USER\",\"id\":\"1\"},{\"type\":\"AGENT\",\"id\":\"1\"}]}";
+        let fields = Fields::parse(json).unwrap();
+        let found = fields.subjects("members", 2, "few").unwrap();
+        assert_eq!(found.map(|list| list.len()), Some(2));
+        assert!(fields.subjects("members", 1, "few").is_err());
+        for bad in ["\"bob\"", "[7]", "{}", "[null]"] {
+            let json = format!("{{\"members\":{bad}}}");
+            assert!(
+                Fields::parse(&json).unwrap().subjects("members", 9, "few").is_err(),
+                "{bad}"
+            );
+        }
+    }
+
+    #[test]
+    fn limits_are_cut_and_nonsense_is_refused() {
+        assert_eq!(limit(None, 50, 200), Ok(50));
+        assert_eq!(limit(Some(i64::MAX), 50, 200), Ok(200));
+        assert!(limit(Some(0), 50, 200).is_err());
+        assert_eq!(query_number("limit", "9223372036854775807"), Ok(i64::MAX));
+        for bad in ["", "abc", "-1", "+1", "1.5", "9223372036854775808", " 1", "1e3"] {
+            assert!(query_number("limit", bad).is_err(), "{bad}");
         }
     }
 }

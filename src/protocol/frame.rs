@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::fields::{Fields, required};
+use super::fields::{Fields, limit, required};
 use crate::domain::{
     ChangeSeq, ClientMessageId, ConversationId, DeviceId, InvalidField, MessageId, MessageType, Seq, json,
 };
@@ -170,7 +170,8 @@ fn send<'a>(fields: &Fields<'a>) -> Result<Send<'a>, InvalidField> {
     })
 }
 
-fn acknowledged(fields: &Fields<'_>) -> Result<Vec<Acknowledged>, InvalidField> {
+/// `acks`, of a frame or of a REST body.
+pub(super) fn acknowledged(fields: &Fields<'_>) -> Result<Vec<Acknowledged>, InvalidField> {
     let acks = required("acks", fields.list("acks")?)?;
     acks.iter()
         .map(|ack| {
@@ -184,11 +185,7 @@ fn acknowledged(fields: &Fields<'_>) -> Result<Vec<Acknowledged>, InvalidField> 
 }
 
 fn history(fields: &Fields<'_>) -> Result<History, InvalidField> {
-    let limit = match fields.number("limit")? {
-        None => HISTORY_LIMIT_DEFAULT,
-        Some(0) => return Err(InvalidField::new("limit", "must be 1 or more")),
-        Some(limit) => u32::try_from(limit).map_or(HISTORY_LIMIT_MAX, |limit| limit.min(HISTORY_LIMIT_MAX)),
-    };
+    let limit = limit(fields.number("limit")?, HISTORY_LIMIT_DEFAULT, HISTORY_LIMIT_MAX)?;
     Ok(History {
         conversation_id: conversation_id(fields)?,
         before_seq: fields.number("before_seq")?.map(Seq::new),

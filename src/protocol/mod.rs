@@ -5,4 +5,5 @@ pub mod error;
 pub mod fields;
 pub mod frame;
 pub mod reply;
+pub mod rest;
 pub mod view;

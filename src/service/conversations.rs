@@ -8,37 +8,12 @@ use super::messages::member_access;
 use super::principals::Principals;
 use crate::conversation::CommandError;
 use crate::domain::{
-    Adding, Change, ClientRequestId, Code, Command, ConversationId, Create, CreationKey, DomainError,
-    HistoryVisibility, Kind, Member, Origin, Outcome, Posting, Principal, Subject, visibility,
+    Adding, Change, Code, Command, ConversationId, Create, CreationKey, DomainError, HistoryVisibility, Kind, Member,
+    NewConversation, Origin, Outcome, Posting, Principal, Subject, visibility,
 };
 use crate::ids::Ids;
 use crate::routing::Bus;
 use crate::storage::{ListPosition, MemberPosition, Seen, Store};
-
-/// What a client asks for when it makes a conversation.
-#[derive(Clone, Debug)]
-pub enum NewConversation {
-    /// The one of two principals, or of one with itself.
-    Direct {
-        /// The other.
-        member: Subject,
-    },
-    /// A group of its own.
-    Group {
-        /// Its name.
-        title: String,
-        /// The others.
-        members: Vec<Subject>,
-        /// The same key of the same creator is the same group.
-        client_request_id: Option<ClientRequestId>,
-        /// What members see of the time before they joined.
-        history_visibility: HistoryVisibility,
-        /// Who may send.
-        posting: Posting,
-        /// Who may add members.
-        adding: Adding,
-    },
-}
 
 /// A conversation that was made, or was there.
 #[derive(Clone, Debug)]
@@ -47,6 +22,15 @@ pub struct Made {
     pub seen: Seen,
     /// It is new.
     pub created: bool,
+}
+
+/// What became of a change of members.
+#[derive(Clone, Debug)]
+pub struct MembersChanged {
+    /// The change; `None` where nothing had to change.
+    pub change: Option<Arc<Change>>,
+    /// The principals that were named, each once.
+    pub members: Vec<Principal>,
 }
 
 /// A page of a list.
@@ -222,7 +206,7 @@ impl Conversations {
         }))
     }
 
-    /// Makes principals members; `None` when all of them were.
+    /// Makes principals members.
     ///
     /// # Errors
     /// `not_found` also when a principal is not known and none is to be made; what the writer says.
@@ -231,28 +215,30 @@ impl Conversations {
         origin: Origin,
         id: ConversationId,
         members: &[Subject],
-    ) -> Result<Option<Arc<Change>>, ServiceError> {
+    ) -> Result<MembersChanged, ServiceError> {
         // Only the writer judges, but a stranger must not make rows of principals by naming them.
         member_access(self.store.as_ref(), id, origin.principal).await?;
         let members = self.principals.resolve_named(members).await?;
-        self.change(id, Command::AddMembers { origin, members }).await
+        let asked = members.clone();
+        let change = self.change(id, Command::AddMembers { origin, members: asked }).await?;
+        Ok(MembersChanged { change, members })
     }
 
     /// Ends a membership: one's own = leaving.
     ///
     /// # Errors
-    /// `not_found` when nobody has that name; what the writer says.
+    /// What the writer says.
     pub async fn remove_member(
         &self,
         origin: Origin,
         id: ConversationId,
-        target: &Subject,
-    ) -> Result<Option<Arc<Change>>, ServiceError> {
-        let Some(target) = self.principals.look_up(target).await? else {
-            member_access(self.store.as_ref(), id, origin.principal).await?;
-            return Err(DomainError::NotFound("no such member").into());
-        };
-        self.change(id, Command::RemoveMember { origin, target }).await
+        target: Principal,
+    ) -> Result<MembersChanged, ServiceError> {
+        let change = self.change(id, Command::RemoveMember { origin, target }).await?;
+        Ok(MembersChanged {
+            change,
+            members: vec![target],
+        })
     }
 
     async fn change(&self, id: ConversationId, command: Command) -> Result<Option<Arc<Change>>, ServiceError> {

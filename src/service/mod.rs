@@ -8,15 +8,18 @@ mod ask;
 mod conversations;
 mod devices;
 mod error;
+mod health;
 mod messages;
 mod principals;
 
 pub use ask::REPLY_TIMEOUT;
-pub use conversations::{Conversations, Made, NewConversation, Page};
+pub use conversations::{Conversations, Made, MembersChanged, Page};
 pub use devices::Devices;
 pub use error::{Extra, ServiceError};
+pub use health::Health;
 pub use messages::{HistoryPage, HistoryQuery, Messages, Sent};
 pub use principals::{PRINCIPALS_CACHED_MAX, Principals};
 
 // Readers' words of the store that the doors pass on.
+pub use crate::domain::NewConversation;
 pub use crate::storage::{DeviceCursor, ListPosition, MemberPosition, Seen};

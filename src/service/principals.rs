@@ -65,17 +65,6 @@ impl Principals {
         Ok(principals)
     }
 
-    /// One principal that a request names, without making a row: `None` when nobody has that name.
-    ///
-    /// # Errors
-    /// `unavailable` when the store does not answer.
-    pub async fn look_up(&self, subject: &Subject) -> Result<Option<Principal>, ServiceError> {
-        match &subject.name {
-            Name::Id(id) => Ok(Some(principal(subject.kind, *id))),
-            Name::External(external_id) => self.holder_of(subject.kind, external_id).await,
-        }
-    }
-
     async fn find(&self, subjects: &[Subject]) -> Result<Vec<Option<Principal>>, ServiceError> {
         let mut found = Vec::with_capacity(subjects.len());
         for subject in subjects {

@@ -1,0 +1,191 @@
+//! REST bodies: what is asked for, as domain values, and what is answered, as JSON.
+
+use serde::Serialize;
+
+use super::fields::{Fields, required};
+use super::frame::{self, Acknowledged};
+use super::view;
+use crate::domain::{
+    Adding, ClientMessageId, ClientRequestId, Content, DeviceId, Digest, DomainError, HistoryVisibility, InvalidField,
+    Kind, MessageId, MessageType, NewConversation, Posting, Seq, Subject, chain,
+};
+
+/// The most principals that one request may name.
+pub const MEMBERS_NAMED_MAX: usize = 10_000;
+/// The longest title of a group, in characters.
+pub const TITLE_CHARS_MAX: usize = 256;
+/// The most entries of a page of conversations or members.
+pub const LIST_LIMIT_MAX: u32 = 200;
+/// The entries of such a page, unless said otherwise.
+pub const LIST_LIMIT_DEFAULT: u32 = 50;
+
+const MEMBERS_HINT: &str =
+    "must be a list of at most 10,000 {\"type\": \"USER\" or \"AGENT\", \"id\" or \"external_id\": string}";
+
+/// `POST /v1/conversations/{id}/messages`, checked but for rights and state.
+#[derive(Clone, Debug)]
+pub struct SendMessage {
+    /// The sender's key.
+    pub client_message_id: ClientMessageId,
+    /// What kind.
+    pub message_type: MessageType,
+    /// What it says, in compact form.
+    pub content: Content,
+    /// Its fingerprint.
+    pub content_hash: Digest,
+    /// What it answers.
+    pub quoted_message_id: Option<MessageId>,
+    /// Refuse unless the head is here.
+    pub expected_last_seq: Option<Seq>,
+}
+
+impl SendMessage {
+    /// `content_bytes_max` bounds the compact form of the content.
+    ///
+    /// # Errors
+    /// `invalid_request` with the field's name, `payload_too_large`.
+    pub fn read(fields: &Fields<'_>, content_bytes_max: usize) -> Result<Self, DomainError> {
+        let key = required("client_message_id", fields.text("client_message_id")?)?;
+        let client_message_id = ClientMessageId::parse(&key)?;
+        let message_type = required("message_type", fields.text("message_type")?)?;
+        let message_type = MessageType::parse(&message_type)?;
+        let quoted_message_id = fields.id("quoted_message_id", MessageId::parse)?;
+        let expected_last_seq = fields.number("expected_last_seq")?.map(Seq::new);
+        let content = required("content", fields.raw("content"))?;
+        let content = Content::parse(content, &message_type, content_bytes_max)?;
+        Ok(Self {
+            client_message_id,
+            message_type,
+            content_hash: chain::content_hash(content.as_str()),
+            content,
+            quoted_message_id,
+            expected_last_seq,
+        })
+    }
+}
+
+/// `POST /v1/conversations`.
+///
+/// # Errors
+/// `invalid_request` with the field's name.
+pub fn new_conversation(fields: &Fields<'_>) -> Result<NewConversation, InvalidField> {
+    const KIND: &str = "must be DIRECT or GROUP";
+    let kind = fields.word("kind", KIND, Kind::parse)?;
+    match required("kind", kind)? {
+        Kind::Direct => Ok(NewConversation::Direct {
+            member: required("member", fields.subject("member")?)?,
+        }),
+        Kind::Group => new_group(fields),
+        Kind::Inbox => Err(InvalidField::new("kind", KIND)),
+    }
+}
+
+fn new_group(fields: &Fields<'_>) -> Result<NewConversation, InvalidField> {
+    let title = required("title", fields.text("title")?)?;
+    if title.chars().count() > TITLE_CHARS_MAX || title.chars().any(char::is_control) {
+        return Err(InvalidField::new(
+            "title",
+            "must have at most 256 characters and no control characters",
+        ));
+    }
+    let key = fields.text("client_request_id")?;
+    let visibility = fields.word(
+        "history_visibility",
+        "must be SHARED or JOINED",
+        HistoryVisibility::parse,
+    )?;
+    let posting = fields.word("posting", "must be ALL or ADMINS", Posting::parse)?;
+    let adding = fields.word("adding", "must be ALL or ADMINS", Adding::parse)?;
+    Ok(NewConversation::Group {
+        title: title.into_owned(),
+        members: members(fields)?,
+        client_request_id: key.map(|key| ClientRequestId::parse(&key)).transpose()?,
+        history_visibility: visibility.unwrap_or(HistoryVisibility::Shared),
+        posting: posting.unwrap_or(Posting::All),
+        adding: adding.unwrap_or(Adding::Admins),
+    })
+}
+
+/// `members`: who is added, of `POST …/members` and of a new group.
+///
+/// # Errors
+/// `invalid_request` when it is missing or no list of principals.
+pub fn members(fields: &Fields<'_>) -> Result<Vec<Subject>, InvalidField> {
+    let members = fields.subjects("members", MEMBERS_NAMED_MAX, MEMBERS_HINT)?;
+    required("members", members)
+}
+
+/// `POST /v1/me/acks`: the same fields as `message.ack`, and the device.
+///
+/// # Errors
+/// `invalid_request` with the field's name.
+pub fn acknowledgement(fields: &Fields<'_>) -> Result<(DeviceId, Vec<Acknowledged>), InvalidField> {
+    let device = DeviceId::parse(&required("device_id", fields.text("device_id")?)?)?;
+    Ok((device, frame::acknowledged(fields)?))
+}
+
+/// The answer to a send.
+#[derive(Debug, Serialize)]
+pub struct Sent<'a> {
+    /// The message; of a repeat: the first one, as it is now.
+    pub message: view::Message<'a>,
+    /// The key was used before.
+    pub duplicate: bool,
+}
+
+/// A page of history.
+#[derive(Debug, Serialize)]
+pub struct History<'a> {
+    /// Ascending by seq.
+    pub items: Vec<view::Message<'a>>,
+    /// There is more of the range on the far side.
+    pub has_more: bool,
+}
+
+/// A page of a list.
+#[derive(Debug, Serialize)]
+pub struct List<T> {
+    /// What is on it.
+    pub items: Vec<T>,
+    /// Asks for the next page; null at the end.
+    pub next_cursor: Option<String>,
+}
+
+/// The answer to a change of members.
+#[derive(Debug, Serialize)]
+pub struct MembersChanged<'a> {
+    /// The change; null where nothing had to change.
+    pub change: Option<view::Change<'a>>,
+    /// The principals that the request named, with their ids.
+    pub members: Vec<view::Principal>,
+}
+
+/// An error as RFC 9457 has it.
+#[derive(Debug, Serialize)]
+pub struct Problem<'a> {
+    /// No page describes our types: `about:blank`.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// A short name.
+    pub title: &'static str,
+    /// The HTTP status.
+    pub status: u16,
+    /// The stable code.
+    pub code: super::error::Code,
+    /// What is wrong, for people.
+    pub detail: &'a str,
+    /// May the same request succeed later?
+    pub retryable: bool,
+    /// With `idempotency_key_reused`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub original: Option<view::Message<'a>>,
+    /// With `precondition_failed`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_seq: Option<i64>,
+    /// With retryable codes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
+    /// With `internal`: by which the operator finds it in the log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace_id: Option<&'a str>,
+}

@@ -1,0 +1,79 @@
+//! Bounds that hold before anything is parsed.
+
+use actix_web::http::header::{CONTENT_LENGTH, HeaderMap};
+use actix_web::web::Payload;
+use futures_util::StreamExt;
+
+use crate::domain::{Code, InvalidField};
+use crate::service::ServiceError;
+
+/// The largest body that names members: 10,000 of them with external ids of 128 characters.
+pub const MEMBERS_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// What a client may send.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Content of one message, in compact form (`limits.content_bytes`).
+    pub content_bytes: usize,
+    /// A WebSocket frame and a REST body (`limits.frame_bytes`).
+    pub frame_bytes: usize,
+}
+
+/// Reads a whole body as text, never more than `bytes_max` of it.
+///
+/// # Errors
+/// `payload_too_large`; `invalid_request` when it is not UTF-8 or breaks off.
+pub async fn body(headers: &HeaderMap, mut payload: Payload, bytes_max: usize) -> Result<String, ServiceError> {
+    let too_large = || {
+        ServiceError::new(
+            Code::PayloadTooLarge,
+            format!("the body must not have more than {bytes_max} bytes"),
+        )
+    };
+    if declared(headers).is_some_and(|length| length > bytes_max) {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::new();
+    while let Some(chunk) = payload.next().await {
+        let chunk = chunk.map_err(|_| InvalidField::new("body", "broke off before its end"))?;
+        if bytes.len() + chunk.len() > bytes_max {
+            return Err(too_large());
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    String::from_utf8(bytes).map_err(|_| InvalidField::new("body", "must be UTF-8").into())
+}
+
+fn declared(headers: &HeaderMap) -> Option<usize> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::FromRequest;
+    use actix_web::test::TestRequest;
+
+    use super::*;
+
+    async fn read(body: &'static [u8], max: usize) -> Result<String, Code> {
+        let (request, mut payload) = TestRequest::post().set_payload(body).to_http_parts();
+        let payload = Payload::from_request(&request, &mut payload).await.unwrap();
+        super::body(request.headers(), payload, max)
+            .await
+            .map_err(|error| error.code)
+    }
+
+    #[actix_web::test]
+    async fn a_body_of_the_limit_is_read_and_one_byte_more_is_not() {
+        assert_eq!(read(b"12345", 5).await.as_deref(), Ok("12345"));
+        assert_eq!(read(b"123456", 5).await, Err(Code::PayloadTooLarge));
+        assert_eq!(read(b"", 5).await.as_deref(), Ok(""));
+    }
+
+    #[actix_web::test]
+    async fn bytes_that_are_no_text_are_an_invalid_request() {
+        for bad in [&b"{\"text\":\"\xff\"}"[..], b"\xc3\x28", b"\xed\xa0\x80"] {
+            assert_eq!(read(bad, 100).await, Err(Code::InvalidRequest), "{bad:?}");
+        }
+    }
+}

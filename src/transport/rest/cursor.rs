@@ -1,0 +1,144 @@
+//! Cursors: where a list goes on. Opaque to clients; a tag lets us tell our own from everything else.
+//!
+//! A cursor holds nothing that its owner may not know and gives no right, so the tag need not be secret: it says that
+//! the server made it, for this list, and that nothing fell off on the way.
+
+use sha2::{Digest as _, Sha256};
+
+use crate::domain::{ConversationId, InvalidField, Principal, PrincipalType, Seq, Timestamp};
+use crate::service::{ListPosition, MemberPosition};
+
+/// Bytes of the hash that are kept.
+const TAG_BYTES: usize = 6;
+/// A cursor is longer than this only when it is not ours.
+const CURSOR_BYTES_MAX: usize = 100;
+
+/// Of `GET /v1/conversations`.
+pub(super) fn of_list(position: &ListPosition) -> String {
+    let numbers = [
+        i64::from(position.pinned),
+        position.last_activity_at.millis(),
+        position.conversation_id.get(),
+    ];
+    write("conversations", numbers)
+}
+
+/// The inverse of [`of_list`].
+pub(super) fn list(cursor: &str) -> Result<ListPosition, InvalidField> {
+    let [pinned, last_activity_at, id] = read("conversations", cursor)?;
+    Ok(ListPosition {
+        pinned: pinned != 0,
+        last_activity_at: Timestamp::from_millis(last_activity_at),
+        conversation_id: ConversationId::new(id).ok_or(FOREIGN)?,
+    })
+}
+
+/// Of `GET /v1/conversations/{id}/members`.
+pub(super) fn of_members(conversation_id: ConversationId, position: &MemberPosition) -> String {
+    let numbers = [
+        position.joined_seq.get(),
+        i64::from(position.principal.kind.code()),
+        position.principal.id,
+    ];
+    write(&format!("members/{conversation_id}"), numbers)
+}
+
+/// The inverse of [`of_members`].
+pub(super) fn members(conversation_id: ConversationId, cursor: &str) -> Result<MemberPosition, InvalidField> {
+    let [joined_seq, kind, id] = read(&format!("members/{conversation_id}"), cursor)?;
+    let kind = i16::try_from(kind)
+        .ok()
+        .and_then(PrincipalType::from_code)
+        .ok_or(FOREIGN)?;
+    Ok(MemberPosition {
+        joined_seq: Seq::new(joined_seq),
+        principal: Principal { kind, id },
+    })
+}
+
+const FOREIGN: InvalidField = InvalidField::new("cursor", "must be a next_cursor of this list");
+
+fn write(list: &str, [a, b, c]: [i64; 3]) -> String {
+    let place = format!("{a:x}.{b:x}.{c:x}");
+    let tag = tag(list, &place);
+    format!("{place}.{tag}")
+}
+
+fn read(list: &str, cursor: &str) -> Result<[i64; 3], InvalidField> {
+    if cursor.len() > CURSOR_BYTES_MAX {
+        return Err(FOREIGN);
+    }
+    let (place, given) = cursor.rsplit_once('.').ok_or(FOREIGN)?;
+    if given != tag(list, place) {
+        return Err(FOREIGN);
+    }
+    let mut numbers = place
+        .split('.')
+        .map(|hex| i64::from_str_radix(hex, 16).map_err(|_| FOREIGN));
+    let mut next = || numbers.next().ok_or(FOREIGN)?;
+    Ok([next()?, next()?, next()?])
+}
+
+fn tag(list: &str, place: &str) -> String {
+    let hash = Sha256::digest(format!("onescribe/cursor/1/{list}/{place}"));
+    hash.iter().take(TAG_BYTES).map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(id: i64) -> ConversationId {
+        ConversationId::new(id).unwrap()
+    }
+
+    #[test]
+    fn a_cursor_leads_back_to_its_place() {
+        let position = ListPosition {
+            pinned: true,
+            last_activity_at: Timestamp::from_millis(1_795_953_600_123),
+            conversation_id: id(i64::MAX),
+        };
+        assert_eq!(list(&of_list(&position)), Ok(position));
+        let position = MemberPosition {
+            joined_seq: Seq::new(7),
+            principal: Principal::agent(i64::MAX),
+        };
+        assert_eq!(members(id(1), &of_members(id(1), &position)), Ok(position));
+    }
+
+    #[test]
+    fn b69_what_the_server_did_not_make_is_refused() {
+        let position = ListPosition {
+            pinned: false,
+            last_activity_at: Timestamp::from_millis(5),
+            conversation_id: id(7),
+        };
+        let good = of_list(&position);
+        let longer = format!("{good}0");
+        let altered = good.replacen('5', "6", 1);
+        for bad in [
+            "",
+            "garbage",
+            "-1",
+            "0.5.7",
+            "0.5.7.",
+            "é",
+            &"9".repeat(21),
+            &"9".repeat(200),
+            &longer,
+            &altered,
+        ] {
+            assert_eq!(list(bad), Err(FOREIGN), "{bad:?}");
+        }
+        let member = MemberPosition {
+            joined_seq: Seq::new(7),
+            principal: Principal::user(1),
+        };
+        let member = of_members(id(1), &member);
+        assert!(
+            list(&member).is_err() && members(id(2), &member).is_err(),
+            "of another list"
+        );
+    }
+}

@@ -1,0 +1,67 @@
+//! `/v1/conversations/{conversation_id}/messages` and `/v1/messages/{message_id}`
+
+use actix_web::web::{Data, Payload};
+use actix_web::{HttpRequest, HttpResponse};
+
+use super::query::{Query, conversation_id, message_id};
+use super::reply::{created, json, ok};
+use super::{Caller, Problem, Rest};
+use crate::domain::Send;
+use crate::protocol::fields::{Fields, limit};
+use crate::protocol::frame::{HISTORY_LIMIT_DEFAULT, HISTORY_LIMIT_MAX};
+use crate::protocol::rest::{History, SendMessage, Sent};
+use crate::protocol::view;
+use crate::service::HistoryQuery;
+use crate::transport::limits::body;
+
+/// `POST …/messages`: 201 for a new message, 200 for a repeat of its key.
+pub(super) async fn send(
+    rest: Data<Rest>,
+    caller: Caller,
+    request: HttpRequest,
+    payload: Payload,
+) -> Result<HttpResponse, Problem> {
+    let id = conversation_id(&request)?;
+    let origin = caller.origin(&request)?;
+    let text = body(request.headers(), payload, rest.limits.frame_bytes).await?;
+    let asked = SendMessage::read(&Fields::of_body(&text)?, rest.limits.content_bytes)?;
+    let send = Send {
+        origin,
+        client_message_id: asked.client_message_id,
+        message_type: asked.message_type,
+        content: asked.content,
+        content_hash: asked.content_hash,
+        quoted_message_id: asked.quoted_message_id,
+        expected_last_seq: asked.expected_last_seq,
+    };
+    let sent = rest.messages.send(id, send).await?;
+    let body = Sent {
+        message: view::Message::from(sent.message.as_ref()),
+        duplicate: sent.duplicate,
+    };
+    json(created(!sent.duplicate), &body)
+}
+
+/// `GET …/messages?before_seq=&after_seq=&limit=`
+pub(super) async fn history(rest: Data<Rest>, caller: Caller, request: HttpRequest) -> Result<HttpResponse, Problem> {
+    let conversation_id = conversation_id(&request)?;
+    let query = Query::of(&request)?;
+    let query = HistoryQuery {
+        conversation_id,
+        before_seq: query.seq("before_seq")?,
+        after_seq: query.seq("after_seq")?,
+        limit: limit(query.number("limit")?, HISTORY_LIMIT_DEFAULT, HISTORY_LIMIT_MAX)?,
+    };
+    let page = rest.messages.history(caller.principal, query).await?;
+    ok(&History {
+        items: page.items.iter().map(view::Message::from).collect(),
+        has_more: page.has_more,
+    })
+}
+
+/// `GET /v1/messages/{message_id}`
+pub(super) async fn get(rest: Data<Rest>, caller: Caller, request: HttpRequest) -> Result<HttpResponse, Problem> {
+    let id = message_id(&request)?;
+    let message = rest.messages.get(caller.principal, id).await?;
+    ok(&view::Message::from(&message))
+}

@@ -1,0 +1,82 @@
+//! The REST door: one file per resource, each handler only extract -> service -> respond.
+//!
+//! Never here: a rule, or a check of rights; those are asked of `service`, and there of the writer.
+//! Order of refusal: the token first ([`Caller`] is extracted before the body is read), then syntax, then the rest.
+
+mod caller;
+mod conversations;
+mod cursor;
+mod health;
+mod me;
+mod members;
+mod messages;
+mod problem;
+mod query;
+mod reply;
+
+use std::sync::Arc;
+
+use actix_web::web::{self, ServiceConfig};
+
+pub use caller::{Caller, bearer};
+pub use problem::{Problem, problems};
+
+use super::limits::Limits;
+use crate::auth::Authenticator;
+use crate::clock::Clock;
+use crate::domain::Code;
+use crate::service::{Conversations, Devices, Health, Messages, Principals, ServiceError};
+
+/// What the REST door needs; `app` makes one and shares it with all workers.
+pub struct Rest {
+    /// Checks tokens.
+    pub authenticator: Arc<Authenticator>,
+    /// By which tokens expire.
+    pub clock: Arc<dyn Clock>,
+    /// Who is who.
+    pub principals: Arc<Principals>,
+    /// Makes and finds conversations.
+    pub conversations: Arc<Conversations>,
+    /// Sends and reads.
+    pub messages: Arc<Messages>,
+    /// Acknowledgements.
+    pub devices: Arc<Devices>,
+    /// For load balancers.
+    pub health: Arc<Health>,
+    /// Bounds before parsing.
+    pub limits: Limits,
+}
+
+/// The routes. Wrap the app in [`problems`], so that every refusal is a problem document.
+pub fn routes(rest: Arc<Rest>) -> impl FnOnce(&mut ServiceConfig) + Clone {
+    move |config| {
+        config
+            .app_data(web::Data::from(rest))
+            .service(web::resource("/healthz").get(health::alive))
+            .service(web::resource("/readyz").get(health::ready))
+            .service(
+                web::resource("/v1/conversations")
+                    .get(conversations::list)
+                    .post(conversations::create),
+            )
+            .service(web::resource("/v1/conversations/{conversation_id}").get(conversations::get))
+            .service(
+                web::resource("/v1/conversations/{conversation_id}/members")
+                    .get(members::list)
+                    .post(members::add),
+            )
+            .service(web::resource("/v1/conversations/{conversation_id}/members/{type}/{id}").delete(members::remove))
+            .service(
+                web::resource("/v1/conversations/{conversation_id}/messages")
+                    .get(messages::history)
+                    .post(messages::send),
+            )
+            .service(web::resource("/v1/messages/{message_id}").get(messages::get))
+            .service(web::resource("/v1/me/acks").post(me::acknowledge))
+            .default_service(web::to(nowhere));
+    }
+}
+
+async fn nowhere() -> Result<&'static str, Problem> {
+    Err(ServiceError::new(Code::NotFound, "there is nothing at this path").into())
+}
