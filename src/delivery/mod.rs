@@ -1,1 +1,34 @@
-//! delivery
+//! FACTS ON THEIR WAY: what was committed reaches every device of every member that is online, in order, once.
+//!
+//! conversation -> one [`hub`] per arbiter -> one [`outbox`] per connection on that arbiter. A commit is encoded once
+//! and shared; what waits for a connection is merged into one write.
+//! Never here: a decision, a right (membership follows the commits), a wait for a client.
+//! Invariants: INV-SEQ-3 (live events reach a session in seq order), INV-VIS-1 (nothing that follows a removal reaches
+//! the removed).
+
+pub mod fan;
+pub mod hub;
+pub mod outbox;
+mod publisher;
+pub mod session;
+pub mod sessions;
+mod shared;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
+pub mod wire;
+
+use std::time::Duration;
+
+pub use publisher::Delivery;
+pub use shared::{HubHandle, LOADS_MAX};
+
+/// What can be set.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// What may wait for one connection.
+    pub bounds: outbox::Bounds,
+    /// `server.heartbeat_secs`
+    pub heartbeat: Duration,
+}

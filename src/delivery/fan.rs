@@ -1,0 +1,173 @@
+//! What a commit means for those who are online, encoded once: one list that every hub walks through in order.
+
+use bytes::Bytes;
+
+use super::sessions::Sessions;
+use super::wire;
+use crate::conversation::{Answer, Committed, SessionReply, Step};
+use crate::domain::{ConversationId, DeviceId, Event, Member, Membership, Message, Principal};
+use crate::protocol::reply::Push;
+use crate::protocol::view;
+
+/// A hub takes so many bytes of frames at a time, so that connections can be written to in between.
+pub const FAN_BYTES_MAX: usize = 256 * 1024;
+
+/// A piece of a commit. Never empty.
+#[derive(Debug)]
+pub struct Fan {
+    /// Where.
+    pub conversation_id: ConversationId,
+    /// What, in the order in which the conversation produced it.
+    pub items: Vec<Item>,
+}
+
+/// One thing for some sessions.
+#[derive(Debug)]
+pub enum Item {
+    /// For every session of every member, but the spared device.
+    Push {
+        /// The finished frame.
+        frame: Bytes,
+        /// The device whose reply says the same.
+        spare: Option<(Principal, DeviceId)>,
+    },
+    /// The principal is a member from here on: tells its sessions, and they get what follows.
+    Join {
+        /// Who.
+        principal: Principal,
+        /// The finished frame.
+        frame: Bytes,
+    },
+    /// The principal is a member no longer: tells its sessions, and they get nothing that follows (B96).
+    Leave {
+        /// Who.
+        principal: Principal,
+        /// The finished frame.
+        frame: Bytes,
+    },
+    /// The answer to a send, exactly where it stands among the pushes.
+    Reply {
+        /// Whose.
+        to: SessionReply,
+        /// What became of it.
+        answer: Answer,
+    },
+    /// As `Push`, and nobody misses it.
+    Typing {
+        /// The finished frame.
+        frame: Bytes,
+        /// The device on which somebody writes.
+        spare: (Principal, DeviceId),
+    },
+}
+
+impl Item {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Push { frame, .. }
+            | Self::Join { frame, .. }
+            | Self::Leave { frame, .. }
+            | Self::Typing { frame, .. } => frame.len(),
+            Self::Reply { .. } => 256, // about what will be written
+        }
+    }
+}
+
+/// A commit in pieces of about `bytes_max`.
+#[must_use]
+pub fn fans(committed: &Committed, sessions: &Sessions, bytes_max: usize) -> Vec<Fan> {
+    let mut fans = Vec::new();
+    let mut items = Vec::new();
+    let mut bytes = 0;
+    let mut flush = |items: &mut Vec<Item>| {
+        if !items.is_empty() {
+            fans.push(Fan {
+                conversation_id: committed.conversation_id,
+                items: std::mem::take(items),
+            });
+        }
+    };
+    for (at, step) in committed.steps.iter().enumerate() {
+        let before = items.len();
+        match step {
+            Step::Answer(to, answer) => items.push(Item::Reply {
+                to: *to,
+                answer: answer.clone(),
+            }),
+            Step::Event(event) => of_event(committed, at, event, sessions, &mut items),
+        }
+        bytes += items.iter().skip(before).map(Item::bytes).sum::<usize>();
+        if bytes >= bytes_max {
+            flush(&mut items);
+            bytes = 0;
+        }
+    }
+    flush(&mut items);
+    fans
+}
+
+fn of_event(committed: &Committed, at: usize, event: &Event, sessions: &Sessions, items: &mut Vec<Item>) {
+    match event {
+        Event::Created { members, .. } | Event::MembersAdded { members } => {
+            // A group may have 100,000 members; only those who are here are told.
+            let here = members.iter().filter(|member| sessions.is_online(member.principal));
+            items.extend(here.map(|member| join(committed, at, member)));
+        }
+        Event::MemberRemoved { principal, left } => items.push(Item::Leave {
+            principal: *principal,
+            frame: wire::text(&Push::ConversationLeft {
+                conversation_id: committed.conversation_id.get(),
+                reason: if *left { "LEFT" } else { "REMOVED" },
+            }),
+        }),
+        Event::MessageSent { message, device } => items.push(Item::Push {
+            frame: wire::text(&Push::message(message)),
+            spare: device.clone().map(|device| (message.sender, device)),
+        }),
+        Event::Changed { change, device } => items.push(Item::Push {
+            frame: wire::text(&Push::ConversationChanged {
+                change: change.as_ref().into(),
+            }),
+            spare: device.clone().map(|device| (change.actor, device)),
+        }),
+        // Told by the change that follows.
+        Event::RoleChanged { .. } | Event::HeaderChanged { .. } => {}
+    }
+}
+
+/// The conversation as a new member sees it: after the whole commit, nothing unread.
+fn join(committed: &Committed, at: usize, member: &Member) -> Item {
+    let membership = Membership {
+        member: *member,
+        last_read_seq: member.joined_seq,
+        last_read_count_no: committed.head.last_count_no,
+        marked_unread: false,
+        muted: false,
+        pinned: false,
+    };
+    let view = view::Conversation::new(
+        &committed.header,
+        &committed.head,
+        u64::try_from(committed.member_count).unwrap_or(u64::MAX),
+        &membership,
+        last_message(committed, at, member.principal),
+    );
+    Item::Join {
+        principal: member.principal,
+        frame: wire::text(&Push::ConversationJoined {
+            conversation: Box::new(view),
+        }),
+    }
+}
+
+/// The newest message of the commit; if the member goes again within it, the newest before that (B96).
+fn last_message(committed: &Committed, joined_at: usize, principal: Principal) -> Option<&Message> {
+    let removed =
+        |step: &Step| matches!(step, Step::Event(Event::MemberRemoved { principal: gone, .. }) if *gone == principal);
+    let stay = committed.steps.iter().skip(joined_at).take_while(|step| !removed(step));
+    let messages = stay.filter_map(|step| match step {
+        Step::Event(Event::MessageSent { message, .. }) => Some(message.as_ref()),
+        _ => None,
+    });
+    messages.last()
+}

@@ -1,0 +1,229 @@
+//! Which session of this arbiter listens to which conversation. No actor, no wait: a structure that can be tested.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use super::super::session::Session;
+use crate::domain::{ConversationId, Principal};
+
+/// A session, and what it listens to.
+pub(super) struct Seat {
+    pub(super) session: Arc<Session>,
+    pub(super) pinged_at: Instant,
+    conversations: HashSet<ConversationId>,
+    /// `Some` until its memberships have been read: nothing is pushed before `welcome`.
+    loading: Option<Loading>,
+}
+
+struct Loading {
+    welcome: Bytes,
+    /// Joins (`true`) and leaves since the registration; the last of a conversation counts more than what was read.
+    moves: HashMap<ConversationId, bool>,
+}
+
+/// The sessions of one hub.
+#[derive(Default)]
+pub(super) struct Roster {
+    seats: HashMap<u64, Seat>,
+    by_principal: HashMap<Principal, Vec<u64>>,
+    by_conversation: HashMap<ConversationId, Vec<Arc<Session>>>,
+}
+
+impl Roster {
+    /// Takes a session in. Membership changes reach it from now on, pushes when it is [`Roster::loaded`].
+    pub(super) fn add(&mut self, session: Arc<Session>, welcome: Bytes) {
+        let (id, principal) = (session.id(), session.principal());
+        let seat = Seat {
+            session,
+            pinged_at: Instant::now(),
+            conversations: HashSet::new(),
+            loading: Some(Loading {
+                welcome,
+                moves: HashMap::new(),
+            }),
+        };
+        self.seats.insert(id, seat);
+        self.by_principal.entry(principal).or_default().push(id);
+    }
+
+    /// The memberships were read: welcomes the session and subscribes it, less what it left and with what it joined
+    /// meanwhile. `false` = it is gone.
+    pub(super) fn loaded(&mut self, id: u64, read: Vec<ConversationId>) -> bool {
+        let Some(seat) = self.seats.get_mut(&id) else {
+            return false;
+        };
+        let Some(loading) = seat.loading.take() else {
+            return true;
+        };
+        let session = Arc::clone(&seat.session);
+        let moves = loading.moves;
+        let stayed = read
+            .into_iter()
+            .filter(|conversation| !moves.contains_key(conversation));
+        let joined = moves
+            .iter()
+            .filter(|(_, joined)| **joined)
+            .map(|(conversation, _)| *conversation);
+        let mine: HashSet<ConversationId> = stayed.chain(joined).collect();
+        session.outbox().push(loading.welcome, Instant::now());
+        for conversation in &mine {
+            let listening = self.by_conversation.entry(*conversation).or_default();
+            listening.push(Arc::clone(&session));
+        }
+        seat.conversations = mine;
+        true
+    }
+
+    /// Takes a session out.
+    pub(super) fn remove(&mut self, id: u64) -> Option<Arc<Session>> {
+        let seat = self.seats.remove(&id)?;
+        for conversation in seat.conversations {
+            self.unlisten(conversation, id);
+        }
+        let principal = seat.session.principal();
+        if let Some(ids) = self.by_principal.get_mut(&principal) {
+            ids.retain(|other| *other != id);
+            if ids.is_empty() {
+                self.by_principal.remove(&principal);
+            }
+        }
+        Some(seat.session)
+    }
+
+    fn unlisten(&mut self, conversation: ConversationId, id: u64) {
+        let Some(listening) = self.by_conversation.get_mut(&conversation) else {
+            return;
+        };
+        if let Some(at) = listening.iter().position(|session| session.id() == id) {
+            listening.swap_remove(at);
+        }
+        if listening.is_empty() {
+            self.by_conversation.remove(&conversation);
+        }
+    }
+
+    /// Tells the principal's sessions that they joined, and subscribes them to what follows.
+    pub(super) fn join(&mut self, conversation: ConversationId, principal: Principal, frame: &Bytes, now: Instant) {
+        let ids = self.by_principal.get(&principal).map_or(&[][..], Vec::as_slice);
+        for id in ids {
+            let Some(seat) = self.seats.get_mut(id) else { continue };
+            if let Some(loading) = &mut seat.loading {
+                loading.moves.insert(conversation, true);
+                continue;
+            }
+            seat.session.outbox().push(frame.clone(), now);
+            if seat.conversations.insert(conversation) {
+                let listening = self.by_conversation.entry(conversation).or_default();
+                listening.push(Arc::clone(&seat.session));
+            }
+        }
+    }
+
+    /// Tells the principal's sessions that they left: the last thing that they get of the conversation (B96).
+    pub(super) fn leave(&mut self, conversation: ConversationId, principal: Principal, frame: &Bytes, now: Instant) {
+        let ids = self.by_principal.get(&principal).cloned().unwrap_or_default();
+        for id in ids {
+            let Some(seat) = self.seats.get_mut(&id) else { continue };
+            if let Some(loading) = &mut seat.loading {
+                loading.moves.insert(conversation, false);
+                continue;
+            }
+            seat.session.outbox().push(frame.clone(), now);
+            if seat.conversations.remove(&conversation) {
+                self.unlisten(conversation, id);
+            }
+        }
+    }
+
+    /// Who listens to a conversation here.
+    pub(super) fn listening(&self, conversation: ConversationId) -> &[Arc<Session>] {
+        self.by_conversation.get(&conversation).map_or(&[], Vec::as_slice)
+    }
+
+    /// Does this session listen to this conversation, that is: is it a member's?
+    pub(super) fn listens(&self, id: u64, conversation: ConversationId) -> bool {
+        let seat = self.seats.get(&id);
+        seat.is_some_and(|seat| seat.conversations.contains(&conversation))
+    }
+
+    /// One session.
+    pub(super) fn session(&self, id: u64) -> Option<&Arc<Session>> {
+        self.seats.get(&id).map(|seat| &seat.session)
+    }
+
+    /// All sessions that have been welcomed.
+    pub(super) fn welcomed(&mut self) -> impl Iterator<Item = &mut Seat> {
+        self.seats.values_mut().filter(|seat| seat.loading.is_none())
+    }
+
+    /// All sessions.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Session>> {
+        self.seats.values().map(|seat| &seat.session)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::delivery::testing::{session, texts};
+    use crate::delivery::wire;
+
+    fn conversation(id: i64) -> ConversationId {
+        ConversationId::new(id).unwrap()
+    }
+
+    fn word(text: &str) -> Bytes {
+        wire::text(&text)
+    }
+
+    fn seated(roster: &mut Roster, id: u64) -> Arc<Session> {
+        let one = session(id, Principal::user(1), &format!("d{id}"));
+        roster.add(Arc::clone(&one), word("welcome"));
+        one
+    }
+
+    #[actix::test]
+    async fn a_join_or_leave_while_the_memberships_are_read_counts_more_than_what_was_read() {
+        let (mut roster, now) = (Roster::default(), Instant::now());
+        let one = seated(&mut roster, 1);
+        roster.join(conversation(1), one.principal(), &word("joined"), now);
+        roster.leave(conversation(2), one.principal(), &word("left"), now);
+        roster.leave(conversation(3), one.principal(), &word("left"), now);
+        roster.join(conversation(3), one.principal(), &word("joined"), now);
+        assert!(roster.listening(conversation(1)).is_empty(), "nothing before welcome");
+        assert!(roster.loaded(1, vec![conversation(2), conversation(3), conversation(4)]));
+        let listens: Vec<bool> = (1..=4).map(|id| roster.listens(1, conversation(id))).collect();
+        assert_eq!(listens, [true, false, true, true]);
+        assert_eq!(texts(&one), ["\"welcome\""]);
+    }
+
+    #[actix::test]
+    async fn joining_twice_subscribes_once() {
+        let (mut roster, now) = (Roster::default(), Instant::now());
+        let one = seated(&mut roster, 1);
+        roster.loaded(1, vec![conversation(1)]);
+        roster.join(conversation(1), one.principal(), &word("joined"), now);
+        assert_eq!(roster.listening(conversation(1)).len(), 1);
+        roster.leave(conversation(1), one.principal(), &word("left"), now);
+        assert!(roster.listening(conversation(1)).is_empty());
+        assert_eq!(texts(&one), ["\"welcome\"", "\"joined\"", "\"left\""]);
+    }
+
+    #[actix::test]
+    async fn nothing_is_left_of_a_session_that_is_gone() {
+        let mut roster = Roster::default();
+        seated(&mut roster, 1);
+        seated(&mut roster, 2);
+        roster.loaded(1, vec![conversation(1)]);
+        roster.loaded(2, vec![conversation(1)]);
+        assert!(roster.remove(1).is_some() && roster.remove(1).is_none());
+        assert_eq!(roster.listening(conversation(1)).len(), 1);
+        roster.remove(2);
+        assert!(!roster.loaded(2, vec![conversation(1)]));
+        let empty = roster.seats.is_empty() && roster.by_principal.is_empty() && roster.by_conversation.is_empty();
+        assert!(empty);
+    }
+}

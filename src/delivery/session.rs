@@ -1,0 +1,159 @@
+//! One open line of one device: who is on it, its outbox, and the sends that wait for their answers.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use actix::{Message, Recipient};
+use tokio::time::Instant;
+
+use super::outbox::Outbox;
+use crate::conversation::{CommandError, SessionReply};
+use crate::domain::{ClientMessageId, ConversationId, DeviceId, Principal};
+
+/// The most sends of one session that may wait for their answers; beyond it `overloaded` is answered.
+pub const SENDS_WAITING_MAX: usize = 1_024;
+
+/// A send that waits for its answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// The frame's `id`.
+    pub frame: u64,
+    /// Where.
+    pub conversation_id: ConversationId,
+    /// The key.
+    pub client_message_id: ClientMessageId,
+}
+
+/// A send that was refused: the session's actor finds the words.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Refused {
+    /// The frame's `id`.
+    pub frame: u64,
+    /// Why.
+    pub error: CommandError,
+}
+
+/// What is known of a session when it has said hello.
+pub struct Introduced {
+    /// Unique in this process; a later session has a higher number.
+    pub id: u64,
+    /// The hub of its arbiter.
+    pub hub: usize,
+    /// The token's principal.
+    pub principal: Principal,
+    /// The client's name for the machine.
+    pub device: DeviceId,
+    /// The way out.
+    pub outbox: Arc<Outbox>,
+    /// Its actor.
+    pub refusals: Recipient<Refused>,
+}
+
+/// A connection that has said hello. Shared by its actor, its hub and the directory.
+pub struct Session {
+    who: Introduced,
+    waiting: Mutex<HashMap<u64, Waiting>>,
+    tickets: AtomicU64,
+    since: Instant,
+    heard_ms: AtomicU64,
+}
+
+impl Session {
+    /// Nothing waits, and it was heard just now.
+    #[must_use]
+    pub fn new(who: Introduced) -> Self {
+        Self {
+            who,
+            waiting: Mutex::default(),
+            tickets: AtomicU64::new(0),
+            since: Instant::now(),
+            heard_ms: AtomicU64::new(0),
+        }
+    }
+
+    /// Unique in this process; a later session has a higher number.
+    #[must_use]
+    pub const fn id(&self) -> u64 {
+        self.who.id
+    }
+
+    /// Who is on the line.
+    #[must_use]
+    pub const fn principal(&self) -> Principal {
+        self.who.principal
+    }
+
+    /// On which machine.
+    #[must_use]
+    pub const fn device(&self) -> &DeviceId {
+        &self.who.device
+    }
+
+    /// The way out.
+    #[must_use]
+    pub fn outbox(&self) -> &Outbox {
+        &self.who.outbox
+    }
+
+    #[cfg(test)]
+    pub(crate) fn shared_outbox(&self) -> Arc<Outbox> {
+        Arc::clone(&self.who.outbox)
+    }
+
+    /// Is this the device that is spared a push?
+    #[must_use]
+    pub fn is(&self, device: &(Principal, DeviceId)) -> bool {
+        self.who.principal == device.0 && self.who.device == device.1
+    }
+
+    /// Remembers a send until its answer comes; `None` when too many wait.
+    pub fn await_answer(&self, send: Waiting) -> Option<SessionReply> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.len() >= SENDS_WAITING_MAX {
+            return None;
+        }
+        // Not the frame's own id: a client may use one twice.
+        let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
+        waiting.insert(ticket, send);
+        Some(SessionReply {
+            hub: self.who.hub,
+            session: self.who.id,
+            frame: ticket,
+        })
+    }
+
+    /// The send that this answer is for.
+    pub fn answered(&self, ticket: u64) -> Option<Waiting> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.remove(&ticket)
+    }
+
+    /// How many sends wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Hands a refusal to the session's actor. Its mailbox holds as many as can wait, so it is full only when the
+    /// actor is gone.
+    pub fn refuse(&self, refused: Refused) {
+        if self.who.refusals.try_send(refused).is_err() {
+            tracing::debug!(session = self.who.id, "a refusal came after its session had ended");
+        }
+    }
+
+    /// Something came from the client.
+    pub fn heard(&self) {
+        let elapsed = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.heard_ms.store(elapsed, Ordering::Relaxed);
+    }
+
+    /// For how long nothing has come.
+    #[must_use]
+    pub fn silent_for(&self, now: Instant) -> Duration {
+        let heard = self.since + Duration::from_millis(self.heard_ms.load(Ordering::Relaxed));
+        now.duration_since(heard)
+    }
+}
