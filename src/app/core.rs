@@ -83,7 +83,7 @@ impl Core {
         let handles = arbiters.iter().map(Arbiter::handle).collect();
         let bus: Arc<dyn Bus> = Arc::new(Registry::new(handles, parts, idle_after));
         let principals = Arc::new(Principals::new(
-            Arc::clone(&store) as Arc<dyn Store>,
+            Arc::<dyn Store>::clone(&store),
             Arc::clone(&ids),
             Arc::clone(&clock),
             config.auth.auto_provision,

@@ -48,6 +48,8 @@ impl fmt::Debug for Keys {
     }
 }
 
+type ReadPem = fn(&[u8]) -> jsonwebtoken::errors::Result<DecodingKey>;
+
 impl Keys {
     /// Adds the HS256 secret.
     ///
@@ -68,7 +70,7 @@ impl Keys {
     /// # Errors
     /// [`KeyError::Pem`].
     pub fn add_pem(&mut self, pem: &str) -> Result<(), KeyError> {
-        let kinds: [(Algorithm, fn(&[u8]) -> jsonwebtoken::errors::Result<DecodingKey>); 3] = [
+        let kinds: [(Algorithm, ReadPem); 3] = [
             (Algorithm::RS256, DecodingKey::from_rsa_pem),
             (Algorithm::ES256, DecodingKey::from_ec_pem),
             (Algorithm::EdDSA, DecodingKey::from_ed_pem),

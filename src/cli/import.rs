@@ -108,7 +108,7 @@ async fn import(core: &Core, survey: &Survey, bar: &ProgressBar) -> anyhow::Resu
         tokio::signal::ctrl_c().await.ok();
         stop.store(true, Ordering::Relaxed);
         // The rooms end by themselves when what is under way is answered.
-        std::future::pending().await
+        std::future::pending::<()>().await;
     };
     let tallies = tokio::select! {
         tallies = rooms => tallies,
@@ -309,7 +309,7 @@ mod tests {
 
     use super::*;
     use crate::storage::memory::MemoryStore;
-    use crate::storage::{ConversationStore as _, MessageStore as _, PrincipalStore as _, Store};
+    use crate::storage::{ConversationStore as _, MessageStore as _, PrincipalStore as _};
 
     /// Three rooms in turn, a reply now and then, equal lines, two bad ones.
     fn file(lines: u32) -> tempfile::NamedTempFile {
@@ -334,7 +334,7 @@ mod tests {
     async fn import_once(store: &Arc<MemoryStore>, survey: &Survey) -> (Tally, bool) {
         let core = Core::start(
             &Config::default(),
-            Arc::clone(store) as Arc<dyn Store>,
+            Arc::<MemoryStore>::clone(store),
             Arc::new(NoDelivery),
         )
         .await;

@@ -3,6 +3,7 @@
 //! Only places are kept, no text: a file may be much larger than memory.
 
 use std::collections::{BTreeSet, HashMap};
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _};
 use std::os::unix::fs::FileExt as _;
@@ -168,7 +169,10 @@ impl Survey {
         let mut hash = Sha256::new();
         hash.update(&text);
         hash.update(format!("\n{}", place.occurrence));
-        let hex: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex = hash.finalize().iter().fold(String::new(), |mut hex, byte| {
+            write!(hex, "{byte:02x}").ok(); // writing to a String cannot fail
+            hex
+        });
         let key =
             ClientMessageId::parse(&format!("import/{hex}")).map_err(|error| io::Error::other(error.to_string()))?;
         Ok((said, key))

@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::domain::PrincipalType;
 
 /// The longest life of a token: a century.
-const TTL_MAX: Duration = Duration::from_secs(100 * 366 * 86_400);
+const TTL_MAX: Duration = Duration::from_hours(100 * 366 * 24);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {

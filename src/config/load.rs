@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use config::{Environment, File, FileFormat, Value};
+use config::{ConfigBuilder, Environment, File, FileFormat, Value};
 use thiserror::Error;
 
 use super::reader::Reader;
@@ -71,7 +71,7 @@ fn merge(sources: Sources, errors: &mut Vec<String>) -> HashMap<String, Value> {
         .add_source(environment)
         .set_override_option("server.listen", sources.listen)
         .and_then(|builder| builder.set_override_option("database.url", sources.database_url))
-        .and_then(|builder| builder.build())
+        .and_then(ConfigBuilder::<config::builder::DefaultState>::build)
         .and_then(|merged| merged.cache.into_table())
         .unwrap_or_else(|error| {
             errors.push(error.to_string());

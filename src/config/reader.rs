@@ -109,13 +109,11 @@ impl Reader {
 
     /// A text; an empty one counts as not set, so that `KEY=` in an environment file does no harm.
     pub(super) fn text(&mut self, key: &str) -> Option<String> {
-        match self.take(key)? {
-            ValueKind::String(text) => Some(text).filter(|text| !text.is_empty()),
-            _ => {
-                self.complain(key, "must be a text in quotes");
-                None
-            }
-        }
+        let ValueKind::String(text) = self.take(key)? else {
+            self.complain(key, "must be a text in quotes");
+            return None;
+        };
+        Some(text).filter(|text| !text.is_empty())
     }
 
     /// A text that is read by `parse`; `right` says what it accepts.
