@@ -1,4 +1,5 @@
 //! The writer on real actix actors with simulated senders: paused time, the store in memory, faults on demand.
+#![cfg(test)]
 
 mod recovery;
 mod senders;

@@ -100,7 +100,7 @@ fn a_command_at_the_very_moment_of_stopping_is_not_lost() {
         node.group(ROOM, &[ANN, BOB]).await;
         for n in 0..40 {
             // Around the moments at which the actor leaves the registry and at which it stops.
-            tokio::time::sleep(IDLE - Duration::from_millis(50) + Duration::from_millis(30 * n)).await;
+            tokio::time::sleep(IDLE.saturating_sub(Duration::from_millis(50)) + Duration::from_millis(30 * n)).await;
             assert!(node.ask(ROOM, send(ANN, &format!("{n}"), "x")).await.is_ok());
         }
         assert!(is_contiguous(node.journal.seqs(ROOM)));

@@ -23,12 +23,12 @@ use onescribe::storage::{Commit, Store};
 use tokio::sync::oneshot;
 
 /// How long an idle actor lives in these tests.
-pub const IDLE: Duration = Duration::from_secs(300);
-pub const ROOM: ConversationId = ConversationId::new(1).unwrap();
-pub const OTHER_ROOM: ConversationId = ConversationId::new(2).unwrap();
+pub(crate) const IDLE: Duration = Duration::from_mins(5);
+pub(crate) const ROOM: ConversationId = ConversationId::new(1).unwrap();
+pub(crate) const OTHER_ROOM: ConversationId = ConversationId::new(2).unwrap();
 
 /// Runs a test on one actix system with a clock that only moves when nothing else can.
-pub fn run(test: impl Future<Output = ()>) {
+pub(crate) fn run(test: impl Future<Output = ()>) {
     let runtime = || {
         tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -41,10 +41,10 @@ pub fn run(test: impl Future<Output = ()>) {
 
 /// What was published, in order.
 #[derive(Default)]
-pub struct Journal {
-    pub steps: Mutex<Vec<(ConversationId, Step)>>,
+pub(crate) struct Journal {
+    pub(crate) steps: Mutex<Vec<(ConversationId, Step)>>,
     /// Publishing a commit of these panics once.
-    pub panics: Mutex<HashSet<ConversationId>>,
+    pub(crate) panics: Mutex<HashSet<ConversationId>>,
 }
 
 impl Publisher for Journal {
@@ -65,7 +65,7 @@ impl Publisher for Journal {
 
 impl Journal {
     /// The seqs that were pushed in a conversation, in order.
-    pub fn seqs(&self, id: ConversationId) -> Vec<i64> {
+    pub(crate) fn seqs(&self, id: ConversationId) -> Vec<i64> {
         let pushed = |(room, step): &(ConversationId, Step)| match step {
             Step::Event(Event::MessageSent { message, .. }) if *room == id => Some(message.seq.get()),
             _ => None,
@@ -75,10 +75,10 @@ impl Journal {
 }
 
 /// The n-th commit (from 1) meets this fault.
-pub struct FaultAt(pub usize, pub Fault, pub AtomicUsize);
+pub(crate) struct FaultAt(pub(crate) usize, pub(crate) Fault, pub(crate) AtomicUsize);
 
 impl FaultAt {
-    pub fn new(at: usize, fault: Fault) -> Arc<Self> {
+    pub(crate) fn new(at: usize, fault: Fault) -> Arc<Self> {
         Arc::new(Self(at, fault, AtomicUsize::new(0)))
     }
 }
@@ -93,30 +93,30 @@ impl Faults for FaultAt {
     }
 }
 
-pub struct Node {
-    pub registry: Arc<Registry>,
-    pub journal: Arc<Journal>,
-    pub clock: Arc<ManualClock>,
+pub(crate) struct Node {
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) clock: Arc<ManualClock>,
     /// Lanes that nobody serves yet.
-    pub asleep: Vec<tokio::sync::mpsc::Receiver<onescribe::conversation::committer::Request>>,
-    pub store: Arc<dyn Store>,
+    pub(crate) asleep: Vec<tokio::sync::mpsc::Receiver<onescribe::conversation::committer::Request>>,
+    pub(crate) store: Arc<dyn Store>,
 }
 
 impl Node {
     /// A node whose lanes run.
-    pub fn start(store: &MemoryStore, worker: u16) -> Self {
+    pub(crate) fn start(store: &MemoryStore, worker: u16) -> Self {
         let mut node = Self::with_sleeping_lanes(store, worker);
         node.wake_lanes();
         node
     }
 
     /// A node whose commits do not get anywhere until [`Node::wake_lanes`].
-    pub fn with_sleeping_lanes(store: &MemoryStore, worker: u16) -> Self {
+    pub(crate) fn with_sleeping_lanes(store: &MemoryStore, worker: u16) -> Self {
         let store: Arc<dyn Store> = Arc::new(store.clone());
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(EPOCH_MS + 1_000_000)));
         let flake = Snowflake::new(worker, Timestamp::default()).unwrap();
         let ids = Arc::new(Ids::new(
-            Arc::clone(&clock) as Arc<dyn Clock>,
+            Arc::<ManualClock>::clone(&clock),
             flake,
             Timestamp::from_millis(i64::MAX),
         ));
@@ -126,8 +126,8 @@ impl Node {
             store: Arc::clone(&store),
             committer,
             ids,
-            clock: Arc::clone(&clock) as Arc<dyn Clock>,
-            publisher: Arc::clone(&journal) as Arc<dyn Publisher>,
+            clock: Arc::<ManualClock>::clone(&clock),
+            publisher: Arc::<Journal>::clone(&journal),
         });
         let registry = Arc::new(Registry::new(vec![Arbiter::current()], parts, IDLE));
         Self {
@@ -139,26 +139,26 @@ impl Node {
         }
     }
 
-    pub fn wake_lanes(&mut self) {
+    pub(crate) fn wake_lanes(&mut self) {
         for lane in self.asleep.drain(..) {
             let store = Arc::clone(&self.store);
             actix::spawn(run_lane(lane, move || store.writer()));
         }
     }
 
-    pub fn post(&self, id: ConversationId, command: Command) -> oneshot::Receiver<Answer> {
+    pub(crate) fn post(&self, id: ConversationId, command: Command) -> oneshot::Receiver<Answer> {
         let (caller, answer) = oneshot::channel();
         self.registry.dispatch(id, command, ReplyTo::Caller(caller));
         answer
     }
 
     /// A closed channel (the actor is gone) is an unknown outcome.
-    pub async fn ask(&self, id: ConversationId, command: Command) -> Answer {
+    pub(crate) async fn ask(&self, id: ConversationId, command: Command) -> Answer {
         self.post(id, command).await.unwrap_or(Err(CommandError::Unavailable))
     }
 
     /// Makes a group of `members`, the first of which owns it.
-    pub async fn group(&self, id: ConversationId, members: &[Principal]) {
+    pub(crate) async fn group(&self, id: ConversationId, members: &[Principal]) {
         let create = Create {
             origin: origin(members[0]),
             kind: Kind::Group,
@@ -173,7 +173,7 @@ impl Node {
     }
 
     /// Sends until there is an answer that says stored; returns (message id, seq).
-    pub async fn insist(&self, id: ConversationId, sender: Principal, key: &str) -> (i64, i64) {
+    pub(crate) async fn insist(&self, id: ConversationId, sender: Principal, key: &str) -> (i64, i64) {
         for _ in 0..100 {
             match self.ask(id, send(sender, key, key)).await {
                 Ok(Outcome::Sent(message)) => return (message.message_id.get(), message.seq.get()),
@@ -186,7 +186,7 @@ impl Node {
     }
 
     /// The stored seqs and keys.
-    pub async fn stored(&self, id: ConversationId) -> Vec<(i64, Option<String>)> {
+    pub(crate) async fn stored(&self, id: ConversationId) -> Vec<(i64, Option<String>)> {
         let messages = self
             .store
             .messages_after(id, onescribe::domain::Seq::ZERO, 100_000)
@@ -204,14 +204,14 @@ impl Node {
     }
 }
 
-pub fn origin(principal: Principal) -> Origin {
+pub(crate) fn origin(principal: Principal) -> Origin {
     Origin {
         principal,
         device: None,
     }
 }
 
-pub fn send(sender: Principal, key: &str, text: &str) -> Command {
+pub(crate) fn send(sender: Principal, key: &str, text: &str) -> Command {
     let content = format!("{{\"text\":\"{text}\"}}");
     Command::Send(Send {
         origin: origin(sender),
@@ -225,6 +225,6 @@ pub fn send(sender: Principal, key: &str, text: &str) -> Command {
 }
 
 /// 1, 2, 3 … up to the last.
-pub fn is_contiguous(seqs: impl IntoIterator<Item = i64>) -> bool {
+pub(crate) fn is_contiguous(seqs: impl IntoIterator<Item = i64>) -> bool {
     seqs.into_iter().zip(1..).all(|(seq, expected)| seq == expected)
 }

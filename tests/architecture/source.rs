@@ -41,8 +41,12 @@ pub(crate) fn files_under(folder: &str) -> Vec<String> {
 /// All Rust files under a folder.
 pub(crate) fn rust_files(folder: &str) -> Vec<Source> {
     let paths = files_under(folder);
-    let rust = paths.iter().filter(|path| path.ends_with(".rs"));
+    let rust = paths.iter().filter(|path| is_rust(path));
     rust.map(|path| Source::new(path, &read(path))).collect()
+}
+
+fn is_rust(path: &str) -> bool {
+    Path::new(path).extension().is_some_and(|extension| extension == "rs")
 }
 
 /// What a rule has against a file.
