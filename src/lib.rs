@@ -28,6 +28,7 @@
 //! ├── delivery/        FACTS ON THEIR WAY: hub per arbiter, outbox per connection
 //! ├── service/         USE CASES: called by REST and WebSocket alike, speak domain
 //! ├── transport/       THE DOORS: extract, ask the service, respond
+//! │   └── rest/        one file per resource
 //! ├── auth/            token -> principal
 //! ├── config/          every key typed and checked at the start, all errors at once
 //! └── telemetry/       logs

@@ -40,8 +40,16 @@ const LAYERS: &[(&str, &[&str], &str)] = &[
     ),
     (
         "transport",
-        &["domain", "protocol", "service", "auth", "delivery", "conversation"],
-        "the doors: extract, ask the service, respond",
+        &[
+            "domain",
+            "protocol",
+            "service",
+            "auth",
+            "clock",
+            "delivery",
+            "conversation",
+        ],
+        "the doors: extract, ask the service, respond (clock: a token is judged at the time of its arrival)",
     ),
     ("app", &["*"], "the composition root builds everything"),
     (
