@@ -4,7 +4,7 @@
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use sqlx::{Connection, Executor};
+use sqlx::{Connection, MySql, Postgres, QueryBuilder};
 
 /// Where a PostgreSQL for tests is.
 pub const POSTGRES_URL: &str = "ONESCRIBE_TEST_POSTGRES_URL";
@@ -125,14 +125,19 @@ fn with_database(server: &str, name: &str) -> String {
 }
 
 async fn run_on_server(server: &str, statement: &str) -> Result<(), sqlx::Error> {
-    let statement = sqlx::AssertSqlSafe(statement.to_owned());
     if server.starts_with("postgres") {
         let mut connection = sqlx::PgConnection::connect(server).await?;
-        connection.execute(statement).await?;
+        QueryBuilder::<Postgres>::new(statement)
+            .build()
+            .execute(&mut connection)
+            .await?;
         connection.close().await
     } else {
         let mut connection = sqlx::MySqlConnection::connect(server).await?;
-        connection.execute(statement).await?;
+        QueryBuilder::<MySql>::new(statement)
+            .build()
+            .execute(&mut connection)
+            .await?;
         connection.close().await
     }
 }

@@ -20,7 +20,7 @@ impl AuditStore for SqlStore {
         let query = sqlx::query(sql!(concat!(
             "SELECT ", conversation_columns!(), ", c.member_count,",
             " (SELECT COUNT(*) FROM im_member r WHERE r.conversation_id = c.conversation_id AND r.status = 1),",
-            " (SELECT MAX(r.last_read_seq) FROM im_member r WHERE r.conversation_id = c.conversation_id)",
+            " (SELECT MAX(r.last_read_seq) FROM im_member r WHERE r.conversation_id = c.conversation_id AND r.status = 1)",
             " FROM im_conversation c WHERE c.conversation_id = ?"
         )));
         let Some(row) = bounded(query.bind(id.get()).fetch_optional(&self.pool)).await? else {

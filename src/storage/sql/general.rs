@@ -4,7 +4,9 @@ use sqlx::QueryBuilder;
 
 use super::commit::WriteError;
 use super::dialect::Dialect;
-use crate::domain::{Change, ConversationId, CountNo, CreationKey, Event, Header, Member, Principal, Role, Seq};
+use crate::domain::{
+    Change, ConversationId, CountNo, CreationKey, Event, Header, Member, MessageId, Principal, Role, Seq,
+};
 use crate::storage::Commit;
 
 /// Rows in one statement: 14 values each, and SQLite takes 32,766.
@@ -16,7 +18,7 @@ async fn store_general(connection: &mut DB::Connection, group: &[&Commit]) -> Re
     let mut changes: Vec<&Change> = Vec::new();
     for commit in group {
         let id = commit.conversation_id;
-        let mut header = None;
+        let mut newest = None;
         for event in &commit.events {
             match event {
                 Event::Created { members, creation_key, .. } => {
@@ -26,12 +28,12 @@ async fn store_general(connection: &mut DB::Connection, group: &[&Commit]) -> Re
                 Event::MembersAdded { members } => upsert_members::<DB>(connection, commit, members).await?,
                 Event::MemberRemoved { principal, .. } => remove_member::<DB>(connection, commit, *principal).await?,
                 Event::RoleChanged { principal, role } => set_role::<DB>(connection, id, *principal, *role).await?,
-                Event::HeaderChanged { header: changed } => header = Some(changed),
+                Event::HeaderChanged { header } => newest = Some(header),
                 Event::Changed { change, .. } => changes.push(change),
                 Event::MessageSent { .. } => {}
             }
         }
-        if let Some(header) = header {
+        if let Some(header) = newest {
             update_header::<DB>(connection, header).await?;
         }
     }
@@ -202,7 +204,7 @@ async fn insert_changes(connection: &mut DB::Connection, changes: &[&Change]) ->
         row.push_bind(change.conversation_id.get())
             .push_bind(change.change_seq.get())
             .push_bind(change.change_type.as_str())
-            .push_bind(change.message_id.map(|id| id.get()))
+            .push_bind(change.message_id.map(MessageId::get))
             .push_bind(change.payload.as_str())
             .push_bind(change.actor.kind.code())
             .push_bind(change.actor.id)

@@ -20,6 +20,7 @@ mod conversations;
 mod devices;
 mod dialect;
 mod general;
+mod json;
 mod messages;
 mod mysql;
 mod nodes;

@@ -8,9 +8,9 @@ use sqlx::mysql::{MySql, MySqlConnection, MySqlDatabaseError, MySqlQueryResult};
 use sqlx::{Executor, Row as _};
 
 use super::dialect::{Dialect, Refusal};
+use super::json;
 use super::sends::{HeadRow, ReadRow};
-use super::sqlite::{heads_json, reads_json};
-use crate::domain::Message;
+use crate::domain::{Message, MessageId, Timestamp};
 use crate::storage::{CommitError, Durability};
 
 /// The prepared statements, by number of rows, largest first.
@@ -142,7 +142,7 @@ impl Dialect for MySql {
             return Ok(0);
         }
         Ok(sqlx::query(HEADS)
-            .bind(heads_json(heads))
+            .bind(json::heads(heads)?)
             .execute(connection)
             .await?
             .rows_affected())
@@ -163,10 +163,10 @@ impl Dialect for MySql {
                     .bind(row.client_message_id.as_ref().map(|key| key.as_str().as_bytes()))
                     .bind(row.message_type.as_str())
                     .bind(row.content.as_str())
-                    .bind(row.quoted_message_id.map(|id| id.get()))
+                    .bind(row.quoted_message_id.map(MessageId::get))
                     .bind(row.status.code())
                     .bind(row.sent_at.millis())
-                    .bind(row.edited_at.map(|at| at.millis()))
+                    .bind(row.edited_at.map(Timestamp::millis))
                     .bind(row.change_seq.get())
                     .bind(row.count_no.get())
                     .bind(row.content_hash.as_bytes().as_slice())
@@ -183,7 +183,7 @@ impl Dialect for MySql {
             return Ok(());
         }
         sqlx::query(READS)
-            .bind(reads_json(reads))
+            .bind(json::reads(reads)?)
             .execute(connection)
             .await
             .map(drop)

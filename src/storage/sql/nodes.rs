@@ -115,7 +115,12 @@ impl NodeStore for SqlStore {
     }
 
     async fn release_worker(&self, node: &str, worker: u16, last_issued: Timestamp) -> StoreResult<()> {
-        self.renew_worker(node, worker, Timestamp::default(), last_issued).await.map(drop)
+        self.renew_worker(node, worker, Timestamp::default(), last_issued).await?;
+        // Nobody holds it from here on: a renewal that was on its way finds nothing.
+        let query = sqlx::query(sql!("UPDATE im_node SET node_id = ?, lease_until = 0 WHERE worker = ? AND node_id = ?"));
+        let query = query.bind(b"".as_slice()).bind(i16::try_from(worker).unwrap_or(-1)).bind(node.as_bytes());
+        let _turn = self.gate.pass().await;
+        bounded(query.execute(&self.pool)).await.map(drop)
     }
 }
 }

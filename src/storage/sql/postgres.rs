@@ -6,7 +6,7 @@ use sqlx::{Executor, Row as _};
 
 use super::dialect::{Dialect, Refusal};
 use super::sends::{HeadRow, ReadRow, Sends};
-use crate::domain::Message;
+use crate::domain::{Message, MessageId, Timestamp};
 use crate::storage::{CommitError, Durability};
 
 macro_rules! heads {
@@ -113,10 +113,10 @@ fn bind_messages<'q>(query: Query<'q>, messages: &[&Message]) -> Query<'q> {
         .bind(column(messages, |row| row.message_type.as_str()))
         .bind(column(messages, |row| row.content.as_str()));
     query
-        .bind(column(messages, |row| row.quoted_message_id.map(|id| id.get())))
+        .bind(column(messages, |row| row.quoted_message_id.map(MessageId::get)))
         .bind(column(messages, |row| row.status.code()))
         .bind(column(messages, |row| row.sent_at.millis()))
-        .bind(column(messages, |row| row.edited_at.map(|at| at.millis())))
+        .bind(column(messages, |row| row.edited_at.map(Timestamp::millis)))
         .bind(column(messages, |row| row.change_seq.get()))
         .bind(column(messages, |row| row.count_no.get()))
         .bind(column(messages, |row| row.content_hash.as_bytes().as_slice()))

@@ -1,83 +1,14 @@
 //! SQLite: one json_each statement per table, since each statement costs a trip to sqlx's worker thread.
 
-use std::fmt::Write as _;
-
-use serde_json::json;
 use sqlx::Row as _;
 use sqlx::error::DatabaseError;
 use sqlx::sqlite::{Sqlite, SqliteConnection, SqliteQueryResult};
 
 use super::dialect::{Dialect, Refusal};
+use super::json;
 use super::sends::{HeadRow, ReadRow};
 use crate::domain::Message;
 use crate::storage::{CommitError, Durability};
-
-/// Bytes travel through JSON as hexadecimal digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
-            let _ = write!(out, "{byte:02x}"); // writing to a String cannot fail
-            out
-        })
-}
-
-/// The rows of [`Dialect::advance_heads`], here and on MySQL.
-pub(super) fn heads_json(heads: &[HeadRow<'_>]) -> String {
-    let row = |row: &HeadRow<'_>| {
-        json!([
-            row.conversation_id.get(),
-            row.expected.last_seq.get(),
-            row.expected.last_change_seq.get(),
-            row.head.last_seq.get(),
-            row.head.last_change_seq.get(),
-            row.head.last_count_no.get(),
-            hex(row.head.chain_hash.as_bytes()),
-            row.head.last_message_seq.get(),
-            row.head.last_activity_at.millis(),
-            row.member_count,
-        ])
-    };
-    serde_json::Value::from_iter(heads.iter().map(row)).to_string()
-}
-
-/// The rows of [`Dialect::advance_reads`], here and on MySQL.
-pub(super) fn reads_json(reads: &[ReadRow]) -> String {
-    let row = |row: &ReadRow| {
-        json!([
-            row.conversation_id.get(),
-            row.sender.kind.code(),
-            row.sender.id,
-            row.seq.get(),
-            row.count_no.get()
-        ])
-    };
-    serde_json::Value::from_iter(reads.iter().map(row)).to_string()
-}
-
-fn messages_json(messages: &[&Message]) -> String {
-    let row = |row: &&Message| {
-        json!([
-            row.message_id.get(),
-            row.conversation_id.get(),
-            row.seq.get(),
-            row.sender.kind.code(),
-            row.sender.id,
-            row.client_message_id.as_ref().map(|key| hex(key.as_str().as_bytes())),
-            row.message_type.as_str(),
-            row.content.as_str(),
-            row.quoted_message_id.map(|id| id.get()),
-            row.status.code(),
-            row.sent_at.millis(),
-            row.edited_at.map(|at| at.millis()),
-            row.change_seq.get(),
-            row.count_no.get(),
-            hex(row.content_hash.as_bytes()),
-            hex(row.chain_hash.as_bytes()),
-        ])
-    };
-    serde_json::Value::from_iter(messages.iter().map(row)).to_string()
-}
 
 const HEADS: &str = "UPDATE im_conversation SET last_seq = n.value ->> 3, last_change_seq = n.value ->> 4,
     last_count_no = n.value ->> 5, chain_hash = unhex(n.value ->> 6), last_message_seq = n.value ->> 7,
@@ -166,7 +97,7 @@ impl Dialect for Sqlite {
             return Ok(0);
         }
         Ok(sqlx::query(HEADS)
-            .bind(heads_json(heads))
+            .bind(json::heads(heads)?)
             .execute(connection)
             .await?
             .rows_affected())
@@ -174,7 +105,7 @@ impl Dialect for Sqlite {
 
     async fn insert_messages(connection: &mut SqliteConnection, messages: &[&Message]) -> Result<(), sqlx::Error> {
         sqlx::query(MESSAGES)
-            .bind(messages_json(messages))
+            .bind(json::messages(messages)?)
             .execute(connection)
             .await
             .map(drop)
@@ -185,7 +116,7 @@ impl Dialect for Sqlite {
             return Ok(());
         }
         sqlx::query(READS)
-            .bind(reads_json(reads))
+            .bind(json::reads(reads)?)
             .execute(connection)
             .await
             .map(drop)
