@@ -14,9 +14,7 @@ pub mod session;
 pub mod sessions;
 mod shared;
 #[cfg(test)]
-pub(crate) mod testing;
-#[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub mod wire;
 
 use std::time::Duration;

@@ -1,17 +1,14 @@
-//! What waits for one connection: a queue of finished frames, filled by the hub, drained by the response body.
+//! What waits for one connection: a queue of finished frames, filled by the hub, drained by whoever writes the socket.
 //!
 //! Bounded in bytes and in age: a client that does not read is told so with 4008 and loses the connection, never the
 //! server its memory. A `WebsocketContext` can do neither, since nothing of it runs while its socket is full.
 
 use std::collections::VecDeque;
 use std::net::{Shutdown, TcpStream};
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use actix_web::Error;
-use actix_web::body::{BodySize, MessageBody};
 use bytes::{Bytes, BytesMut};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -44,6 +41,8 @@ enum Stage {
     Closing(Duration),
     /// What waits is written, then the connection ends.
     Ended,
+    /// All is taken; asked once more, it has been flushed.
+    Flushing,
     /// Nothing is written any more.
     Cut,
 }
@@ -174,11 +173,48 @@ impl Outbox {
             match self.lock().stage {
                 Stage::Open => {}
                 Stage::Closing(grace) => return Some(grace),
-                Stage::Ended => return Some(CLOSE_GRACE),
+                Stage::Ended | Stage::Flushing => return Some(CLOSE_GRACE),
                 Stage::Cut => return None,
             }
             self.leaving.notified().await;
         }
+    }
+
+    /// The next thing to write; `None` = nothing will follow. It is asked for again when that was written.
+    pub fn poll_chunk(&self, cx: &Context<'_>) -> Poll<Option<Bytes>> {
+        let mut state = self.lock();
+        if let Some(chunk) = state.chunk() {
+            return Poll::Ready(Some(chunk));
+        }
+        match state.stage {
+            Stage::Open | Stage::Closing(_) => {
+                state.waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+            Stage::Ended => {
+                // The writer flushes when there is nothing more to take; then it asks again.
+                state.stage = Stage::Flushing;
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            Stage::Flushing => {
+                // RFC 6455: the server is the first to close the TCP connection. Else both would wait for each other.
+                if let Some(socket) = state.socket.take() {
+                    drop(socket.shutdown(Shutdown::Write));
+                }
+                Poll::Ready(None)
+            }
+            Stage::Cut => Poll::Ready(None),
+        }
+    }
+
+    /// The connection is gone, whoever ended it. Its second handle goes too, or the descriptor would stay open.
+    pub fn gone(&self) {
+        let mut state = self.lock();
+        state.clear();
+        state.socket = None;
+        state.finish(Stage::Cut);
+        self.leaving.notify_one();
     }
 
     /// Does the oldest frame wait for too long?
@@ -217,7 +253,8 @@ impl State {
     }
 
     fn finish(&mut self, stage: Stage) {
-        if self.stage != Stage::Cut {
+        let later = matches!(self.stage, Stage::Cut) || (self.stage == Stage::Flushing && stage == Stage::Ended);
+        if !later {
             self.stage = stage;
         }
         self.wake();
@@ -251,67 +288,6 @@ impl State {
     }
 }
 
-/// The response body of an upgraded connection.
-pub struct OutboxBody {
-    outbox: Arc<Outbox>,
-    flushed: bool,
-}
-
-impl OutboxBody {
-    /// Drains `outbox`.
-    #[must_use]
-    pub const fn new(outbox: Arc<Outbox>) -> Self {
-        Self { outbox, flushed: false }
-    }
-}
-
-impl MessageBody for OutboxBody {
-    type Error = Error;
-
-    fn size(&self) -> BodySize {
-        BodySize::Stream
-    }
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
-        let outbox = Arc::clone(&self.outbox);
-        let mut state = outbox.lock();
-        if let Some(chunk) = state.chunk() {
-            return Poll::Ready(Some(Ok(chunk)));
-        }
-        match state.stage {
-            Stage::Open | Stage::Closing(_) => {
-                state.waker = Some(cx.waker().clone());
-                Poll::Pending
-            }
-            Stage::Ended if !self.flushed => {
-                // The server flushes when there is nothing more to take; then we are asked again.
-                self.flushed = true;
-                cx.waker().wake_by_ref();
-                Poll::Pending
-            }
-            Stage::Ended => {
-                // RFC 6455: the server is the first to close the TCP connection. Without this it would wait for the client.
-                if let Some(socket) = state.socket.take() {
-                    drop(socket.shutdown(Shutdown::Write));
-                }
-                Poll::Ready(None)
-            }
-            Stage::Cut => Poll::Ready(None),
-        }
-    }
-}
-
-impl Drop for OutboxBody {
-    /// The connection is gone, whoever ended it. Its second handle must go too, or the descriptor stays open.
-    fn drop(&mut self) {
-        let mut state = self.outbox.lock();
-        state.clear();
-        state.socket = None;
-        state.finish(Stage::Cut);
-        self.outbox.leaving.notify_one();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
@@ -319,12 +295,16 @@ mod tests {
     use std::net::TcpListener;
 
     use super::*;
-    use crate::delivery::wire::tests::decode;
+    use crate::delivery::tests::support::decode;
 
-    fn outbox(bytes: usize) -> (Arc<Outbox>, Pin<Box<OutboxBody>>) {
-        let age = Duration::from_secs(30);
-        let outbox = Arc::new(Outbox::new(Bounds { bytes, age }, None));
-        (Arc::clone(&outbox), Box::pin(OutboxBody::new(outbox)))
+    fn outbox(bytes: usize) -> Outbox {
+        Outbox::new(
+            Bounds {
+                bytes,
+                age: Duration::from_secs(30),
+            },
+            None,
+        )
     }
 
     fn frame(length: usize) -> Bytes {
@@ -332,112 +312,108 @@ mod tests {
     }
 
     /// One write, if there is one now.
-    fn poll(body: &mut Pin<Box<OutboxBody>>) -> Poll<Option<Bytes>> {
-        let polled = body.as_mut().poll_next(&mut Context::from_waker(Waker::noop()));
-        polled.map(|chunk| chunk.map(Result::unwrap))
+    fn poll(outbox: &Outbox) -> Poll<Option<Bytes>> {
+        outbox.poll_chunk(&Context::from_waker(Waker::noop()))
     }
 
-    fn write(body: &mut Pin<Box<OutboxBody>>) -> Bytes {
-        match poll(body) {
+    fn write(outbox: &Outbox) -> Bytes {
+        match poll(outbox) {
             Poll::Ready(Some(chunk)) => chunk,
             other => panic!("{other:?}"),
         }
     }
 
-    fn close_code(bytes: &[u8]) -> u16 {
-        let Some(actix_http::ws::Frame::Close(Some(reason))) = decode(bytes).pop() else {
-            panic!("no close frame");
-        };
-        reason.code.into()
+    fn close_code(bytes: &[u8]) -> String {
+        decode(bytes).pop().unwrap_or_default()
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_waits_is_merged_into_one_write_in_order() {
-        let (outbox, mut body) = outbox(1 << 20);
+        let outbox = outbox(1 << 20);
         for length in [1, 2, 3] {
             outbox.push(frame(length), Instant::now());
         }
         outbox.push(frame(CHUNK_BYTES_MAX), Instant::now());
         outbox.push(frame(4), Instant::now());
-        let first = write(&mut body);
+        let first = write(&outbox);
         assert_eq!(decode(&first).len(), 3, "the large one is not split");
-        assert_eq!(write(&mut body), frame(CHUNK_BYTES_MAX));
-        assert_eq!(write(&mut body), frame(4));
-        assert_eq!(poll(&mut body), Poll::Pending);
+        assert_eq!(write(&outbox), frame(CHUNK_BYTES_MAX));
+        assert_eq!(write(&outbox), frame(4));
+        assert_eq!(poll(&outbox), Poll::Pending);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_push_wakes_the_body() {
-        let (outbox, mut body) = outbox(1 << 20);
-        let chunk = async { poll_fn(|cx| body.as_mut().poll_next(cx)).await.unwrap().unwrap() };
+        let outbox = outbox(1 << 20);
+        let chunk = async { poll_fn(|cx| outbox.poll_chunk(cx)).await.unwrap() };
         let (chunk, ()) = tokio::join!(chunk, async { outbox.push(frame(1), Instant::now()) });
         assert_eq!(chunk, frame(1));
     }
 
     #[tokio::test(start_paused = true)]
     async fn b87_a_full_queue_is_dropped_for_a_4008() {
-        let (outbox, mut body) = outbox(1000);
+        let outbox = outbox(1000);
         outbox.push(frame(5000), Instant::now());
         assert!(outbox.is_open(), "one frame always fits");
         outbox.push(frame(10), Instant::now());
         outbox.push(frame(10), Instant::now());
         assert_eq!(outbox.closing().await, Some(SLOW_GRACE));
-        assert_eq!(close_code(&write(&mut body)), 4008);
-        assert_eq!(poll(&mut body), Poll::Pending, "the client may still answer");
+        assert_eq!(close_code(&write(&outbox)), "4008");
+        assert_eq!(poll(&outbox), Poll::Pending, "the client may still answer");
         outbox.peer_closed(Some(4008));
-        assert_eq!(poll(&mut body), Poll::Pending, "first a flush");
-        assert_eq!(poll(&mut body), Poll::Ready(None));
+        assert_eq!(poll(&outbox), Poll::Pending, "first a flush");
+        assert_eq!(poll(&outbox), Poll::Ready(None));
     }
 
     #[tokio::test(start_paused = true)]
     async fn b87_the_memory_of_a_burst_is_given_back() {
-        let (outbox, mut body) = outbox(1 << 20);
+        let outbox = outbox(1 << 20);
         for _ in 0..1000 {
             outbox.push(frame(100), Instant::now());
         }
-        while poll(&mut body).is_ready() {}
+        while poll(&outbox).is_ready() {}
         let state = outbox.lock();
         assert_eq!((state.frames.capacity(), state.bytes), (0, 0));
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_age_of_the_oldest_frame_counts_and_not_that_of_the_connection() {
-        let (outbox, mut body) = outbox(1 << 20);
+        let outbox = outbox(1 << 20);
         tokio::time::advance(Duration::from_mins(1)).await;
         outbox.push(frame(1), Instant::now());
         assert!(!outbox.is_stale(Instant::now()));
         tokio::time::advance(Duration::from_secs(31)).await;
         outbox.push(frame(1), Instant::now());
         assert!(outbox.is_stale(Instant::now()));
-        write(&mut body);
+        write(&outbox);
         assert!(!outbox.is_stale(Instant::now()));
     }
 
     #[tokio::test(start_paused = true)]
     async fn control_clears_the_queue_and_nothing_follows_it() {
-        let (outbox, mut body) = outbox(1 << 20);
+        let outbox = outbox(1 << 20);
         outbox.push(frame(1), Instant::now());
         outbox.close(Close::Replaced);
         outbox.close(Close::Slow);
         outbox.push(frame(2), Instant::now());
         assert_eq!(outbox.closing().await, Some(CONTROL_GRACE));
-        assert_eq!(close_code(&write(&mut body)), 4009);
-        assert_eq!(poll(&mut body), Poll::Pending);
+        assert_eq!(close_code(&write(&outbox)), "4009");
+        assert_eq!(poll(&outbox), Poll::Pending);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_restart_answers_what_was_accepted_before_it_says_goodbye() {
-        let (outbox, mut body) = outbox(1 << 20);
+        let outbox = outbox(1 << 20);
         outbox.push(frame(1), Instant::now());
         outbox.close_with(frame(2), Close::Restart);
-        let chunk = write(&mut body);
+        let chunk = write(&outbox);
         assert!(chunk.starts_with(&[frame(1), frame(2)].concat()));
-        assert_eq!(close_code(&chunk), 1012);
+        assert_eq!(close_code(&chunk), "1012");
     }
 
     #[tokio::test(start_paused = true)]
     async fn typing_is_shed_before_anything_else() {
-        let (outbox, _body) = outbox(1000);
+        let outbox = outbox(1000);
         outbox.push(frame(600), Instant::now());
         outbox.push_sheddable(frame(1), Instant::now());
         assert_eq!(outbox.lock().frames.len(), 1);
@@ -465,9 +441,9 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_that_is_gone_takes_its_handle_of_the_socket_with_it() {
-        let (outbox, body) = outbox(1000);
-        drop(body);
+    async fn nothing_waits_for_a_connection_that_is_gone() {
+        let outbox = outbox(1000);
+        outbox.gone();
         outbox.push(frame(1), Instant::now());
         assert_eq!(outbox.closing().await, None);
         assert!(outbox.lock().frames.is_empty());

@@ -81,7 +81,7 @@ impl Sessions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::delivery::testing::{device, session};
+    use crate::delivery::tests::support::{device, session};
 
     #[actix::test]
     async fn b93_the_newest_connection_of_a_device_wins_and_the_late_end_of_the_old_one_changes_nothing() {

@@ -168,7 +168,7 @@ impl Roster {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::delivery::testing::{session, texts};
+    use crate::delivery::tests::support::{session, texts};
     use crate::delivery::wire;
 
     fn conversation(id: i64) -> ConversationId {
