@@ -96,19 +96,21 @@ fn members(row: &ConversationRow, after: Option<MemberPosition>, limit: u32) -> 
 #[async_trait]
 impl ConversationStore for MemoryStore {
     async fn load(&self, id: ConversationId) -> StoreResult<Option<Conversation>> {
-        self.call(|tables| tables.conversations.get(&id).map(load))
+        self.call(|tables| tables.conversations.get(&id).map(load)).await
     }
 
     async fn by_creation_key(&self, key: &CreationKey) -> StoreResult<Option<ConversationId>> {
         self.call(|tables| tables.creation_keys.get(key.as_str()).copied())
+            .await
     }
 
     async fn seen(&self, id: ConversationId, viewer: Principal) -> StoreResult<Option<Seen>> {
         self.call(|tables| tables.conversations.get(&id).map(|row| seen(row, viewer)))
+            .await
     }
 
     async fn list(&self, viewer: Principal, after: Option<ListPosition>, limit: u32) -> StoreResult<Vec<Seen>> {
-        self.call(|tables| list(tables, viewer, after, limit))
+        self.call(|tables| list(tables, viewer, after, limit)).await
     }
 
     async fn members(&self, id: ConversationId, after: Option<MemberPosition>, limit: u32) -> StoreResult<Vec<Member>> {
@@ -116,6 +118,7 @@ impl ConversationStore for MemoryStore {
             let row = tables.conversations.get(&id);
             row.map(|row| members(row, after, limit)).unwrap_or_default()
         })
+        .await
     }
 
     async fn access(&self, id: ConversationId, viewer: Principal) -> StoreResult<Option<(Header, Option<Member>)>> {
@@ -126,6 +129,7 @@ impl ConversationStore for MemoryStore {
                 row.present(viewer).map(|membership| membership.member),
             ))
         })
+        .await
     }
 
     async fn ids_of(&self, principal: Principal) -> StoreResult<Vec<ConversationId>> {
@@ -135,5 +139,6 @@ impl ConversationStore for MemoryStore {
                 .map(|(id, _)| *id)
                 .collect()
         })
+        .await
     }
 }

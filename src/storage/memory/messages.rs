@@ -44,15 +44,15 @@ fn message(tables: &Tables, id: MessageId) -> Option<&Message> {
 #[async_trait]
 impl MessageStore for MemoryStore {
     async fn page(&self, query: PageQuery) -> StoreResult<Vec<Message>> {
-        self.call(|tables| page(tables, &query))
+        self.call(|tables| page(tables, &query)).await
     }
 
     async fn message(&self, id: MessageId) -> StoreResult<Option<Message>> {
-        self.call(|tables| message(tables, id).cloned())
+        self.call(|tables| message(tables, id).cloned()).await
     }
 
     async fn hidden(&self, _: MessageId, _: Principal) -> StoreResult<bool> {
-        self.call(|_| false) // nothing writes deletions for oneself yet
+        self.call(|_| false).await // nothing writes deletions for oneself yet
     }
 
     async fn keys(
@@ -70,6 +70,7 @@ impl MessageStore for MemoryStore {
             };
             keys.iter().filter_map(record).collect()
         })
+        .await
     }
 
     async fn quotable(&self, id: ConversationId, quoted: MessageId, _: Principal) -> StoreResult<Option<Quotable>> {
@@ -80,6 +81,7 @@ impl MessageStore for MemoryStore {
                 gone: message.status == MessageStatus::Deleted,
             })
         })
+        .await
     }
 
     async fn messages_after(&self, id: ConversationId, after: Seq, limit: u32) -> StoreResult<Vec<Message>> {
@@ -91,6 +93,7 @@ impl MessageStore for MemoryStore {
             let limit = usize::try_from(limit).unwrap_or(usize::MAX);
             newer.take(limit).map(|(_, message)| message.as_ref().clone()).collect()
         })
+        .await
     }
 
     async fn changes_after(&self, id: ConversationId, after: ChangeSeq, limit: u32) -> StoreResult<Vec<Change>> {
@@ -102,5 +105,6 @@ impl MessageStore for MemoryStore {
             let limit = usize::try_from(limit).unwrap_or(usize::MAX);
             newer.take(limit).map(|(_, change)| change.as_ref().clone()).collect()
         })
+        .await
     }
 }

@@ -1,7 +1,7 @@
 //! FACTS IN MEMORY: every trait of the store on plain maps, for tests and the simulation. Nothing outlives the process.
 //!
-//! Never here: a wait, a thread, a look at the time, or an order that depends on chance: the same calls give the same
-//! answers, so a simulation with a seed can be run again.
+//! Never here: a wait (unless [`Faults`] asks for one), a thread, a look at the time, or an order that depends on
+//! chance: the same calls give the same answers, so a simulation with a seed can be run again.
 //!
 //! Invariants: INV-OWN-1 (a commit whose counters moved stores nothing), INV-IDEM-1 (unique key).
 
@@ -10,7 +10,9 @@ mod messages;
 mod rest;
 mod tables;
 
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 
 use async_trait::async_trait;
 
@@ -42,22 +44,19 @@ pub trait Faults: Send + Sync {
     fn is_down(&self) -> bool {
         false
     }
-}
 
-/// Nothing ever goes wrong.
-struct NoFaults;
-
-impl Faults for NoFaults {
-    fn on_commit(&self, _: &Commit) -> Fault {
-        Fault::None
+    /// How many polls a call waits: asked before it is served, and again before its answer is given. With it a
+    /// simulation puts others in between; nobody else has to know.
+    fn polls_to_wait(&self) -> u32 {
+        0
     }
 }
 
 /// A store in memory. Clones share their content.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct MemoryStore {
     inner: Arc<Mutex<Inner>>,
-    faults: Arc<dyn Faults>,
+    faults: Option<Arc<dyn Faults>>,
 }
 
 #[derive(Default)]
@@ -67,17 +66,11 @@ struct Inner {
     on_the_way: Vec<(u32, Commit)>,
 }
 
-impl Default for MemoryStore {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl MemoryStore {
     /// Empty, and nothing goes wrong.
     #[must_use]
     pub fn new() -> Self {
-        Self::with_faults(Arc::new(NoFaults))
+        Self::default()
     }
 
     /// Empty, and `faults` says what goes wrong.
@@ -85,7 +78,16 @@ impl MemoryStore {
     pub fn with_faults(faults: Arc<dyn Faults>) -> Self {
         Self {
             inner: Arc::default(),
-            faults,
+            faults: Some(faults),
+        }
+    }
+
+    /// The same content without its faults. Looking through it brings no commit nearer that is on its way.
+    #[must_use]
+    pub fn observer(&self) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+            faults: None,
         }
     }
 
@@ -102,19 +104,50 @@ impl MemoryStore {
     }
 
     /// One call: what is on its way comes nearer, then `ask` sees the tables.
-    fn call<T>(&self, ask: impl FnOnce(&mut Tables) -> T) -> StoreResult<T> {
-        if self.faults.is_down() {
+    async fn call<T>(&self, ask: impl FnOnce(&mut Tables) -> T + Send) -> StoreResult<T> {
+        self.wait().await;
+        if self.faults.as_ref().is_some_and(|faults| faults.is_down()) {
             return Err(StoreError::Unavailable("the simulated database is down".into()));
         }
-        let mut inner = self.lock();
-        inner.step();
-        Ok(ask(&mut inner.tables))
+        let answer = ask(&mut self.lock_for_call().tables);
+        self.wait().await;
+        Ok(answer)
     }
 
-    fn commit(&self, commit: &Commit) -> CommitResult {
-        let fault = self.faults.on_commit(commit);
+    fn lock_for_call(&self) -> MutexGuard<'_, Inner> {
         let mut inner = self.lock();
-        inner.step();
+        if self.faults.is_some() {
+            inner.bring_nearer();
+        }
+        inner
+    }
+
+    async fn wait(&self) {
+        let mut polls = self.faults.as_ref().map_or(0, |faults| faults.polls_to_wait());
+        poll_fn(|context| {
+            if polls == 0 {
+                return Poll::Ready(());
+            }
+            polls -= 1;
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+    }
+
+    async fn commit(&self, commit: &Commit) -> CommitResult {
+        let fault = self
+            .faults
+            .as_ref()
+            .map_or(Fault::None, |faults| faults.on_commit(commit));
+        self.wait().await;
+        let result = self.commit_with(fault, commit);
+        self.wait().await;
+        result
+    }
+
+    fn commit_with(&self, fault: Fault, commit: &Commit) -> CommitResult {
+        let mut inner = self.lock_for_call();
         match fault {
             Fault::None => inner.tables.commit(commit),
             Fault::FailBefore => Err(CommitError::Failed),
@@ -132,7 +165,7 @@ impl MemoryStore {
 }
 
 impl Inner {
-    fn step(&mut self) {
+    fn bring_nearer(&mut self) {
         if self.on_the_way.is_empty() {
             return;
         }
@@ -151,7 +184,11 @@ struct MemoryWriter(MemoryStore);
 #[async_trait]
 impl Writer for MemoryWriter {
     async fn commit(&mut self, commits: &[Commit]) -> Vec<CommitResult> {
-        commits.iter().map(|commit| self.0.commit(commit)).collect()
+        let mut results = Vec::with_capacity(commits.len());
+        for commit in commits {
+            results.push(self.0.commit(commit).await);
+        }
+        results
     }
 }
 

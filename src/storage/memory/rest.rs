@@ -23,6 +23,7 @@ impl PrincipalStore for MemoryStore {
                 tables.principals.entry(*principal).or_default();
             }
         })
+        .await
     }
 
     async fn known(&self, principals: &[Principal]) -> StoreResult<Vec<Principal>> {
@@ -32,10 +33,12 @@ impl PrincipalStore for MemoryStore {
                 .filter(|principal| tables.principals.contains_key(principal));
             known.copied().collect()
         })
+        .await
     }
 
     async fn by_external_id(&self, kind: PrincipalType, external_id: &ExternalId) -> StoreResult<Option<Principal>> {
         self.call(|tables| tables.external_ids.get(&(kind, external_id.clone())).copied())
+            .await
     }
 
     async fn adopt_external_id(
@@ -52,6 +55,7 @@ impl PrincipalStore for MemoryStore {
             }
             holder
         })
+        .await
     }
 }
 
@@ -85,6 +89,7 @@ impl DeviceStore for MemoryStore {
                 row.platform = Some(platform.to_owned());
             }
         })
+        .await
     }
 
     async fn acknowledge(
@@ -99,6 +104,7 @@ impl DeviceStore for MemoryStore {
                 acknowledge(tables, principal, device, ack);
             }
         })
+        .await
     }
 
     async fn cursors(&self, principal: Principal, device: &DeviceId) -> StoreResult<Vec<DeviceCursor>> {
@@ -114,6 +120,7 @@ impl DeviceStore for MemoryStore {
             })
             .collect()
         })
+        .await
     }
 }
 
@@ -144,7 +151,8 @@ impl NodeStore for MemoryStore {
                 worker,
                 not_before: newest,
             })
-        })?
+        })
+        .await?
     }
 
     async fn renew_worker(
@@ -162,6 +170,7 @@ impl NodeStore for MemoryStore {
             row.last_issued = row.last_issued.max(last_issued);
             true
         })
+        .await
     }
 
     async fn release_worker(&self, node: &str, worker: u16, last_issued: Timestamp) -> StoreResult<()> {
@@ -172,6 +181,7 @@ impl NodeStore for MemoryStore {
                 row.last_issued = row.last_issued.max(last_issued);
             }
         })
+        .await
     }
 }
 
@@ -185,10 +195,11 @@ impl SettingStore for MemoryStore {
                 .or_insert_with(|| value.to_owned());
             kept.clone()
         })
+        .await
     }
 
     async fn ping(&self) -> StoreResult<()> {
-        self.call(|_| ())
+        self.call(|_| ()).await
     }
 }
 
@@ -201,6 +212,7 @@ impl AuditStore for MemoryStore {
             let limit = usize::try_from(limit).unwrap_or(usize::MAX);
             above.take(limit).map(|(id, _)| *id).collect()
         })
+        .await
     }
 
     async fn ledger(&self, id: ConversationId) -> StoreResult<Option<Ledger>> {
@@ -216,5 +228,6 @@ impl AuditStore for MemoryStore {
                 highest_read_seq: read.unwrap_or_default(),
             })
         })
+        .await
     }
 }
