@@ -54,7 +54,6 @@ impl Seat {
 }
 
 struct Node {
-    life: u32,
     parts: Arc<Parts>,
     ear: Arc<Ear>,
     clock: Arc<ManualClock>,
@@ -223,7 +222,6 @@ impl World {
             publisher: Arc::clone(&ear) as _,
         });
         Node {
-            life,
             parts,
             ear,
             clock,
