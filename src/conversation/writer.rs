@@ -3,7 +3,7 @@
 //! It lives inside the actor, which guarantees that one batch at a time is under way. Free of actix, so that it can
 //! be driven by any executor.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::batch::{self, Plan, Planned};
@@ -270,32 +270,46 @@ impl ConversationWriter {
             let (told, own) = (state.take(), batch.events.clone());
             self.memory = Memory::Unloaded(Untold { told, own });
         }
+        // Looked up first and loaded afterwards: a batch that lands in between is told before it is answered.
         let mut facts = Facts::default();
-        let looked = match self.load().await {
-            Ok(()) => match self.is_stored(&batch).await {
-                Ok(true) => return answer_all(pending, planned.answers().into_iter()),
-                Ok(false) => self.fetch_keys(&pending, &mut facts).await,
-                Err(error) => Err(error),
-            },
-            Err(error) => Err(error),
-        };
-        if let Err(error) = looked {
-            tracing::warn!(conversation_id = %self.id, %error, "what became of a batch could not be found out yet");
+        let mut looked = self.look_for(&pending, &batch.events, &mut facts).await;
+        if let Err(error) = self.load().await {
+            (looked, facts) = (Err(error), Facts::default());
+        }
+        match looked {
+            Ok(true) => return answer_all(pending, planned.answers().into_iter()),
+            Ok(false) => {}
+            Err(error) => {
+                tracing::warn!(conversation_id = %self.id, %error, "what became of a batch could not be found out yet");
+            }
         }
         let answers = planned.answers_after_reload(pending.iter().map(|pending| &pending.command), &facts);
         answer_all(pending, answers.into_iter());
     }
 
+    /// Is our batch stored? If not, are its keys?
+    async fn look_for(&self, pending: &[Pending], own: &[Event], facts: &mut Facts) -> Result<bool, StoreError> {
+        let stored = self.is_stored(own).await?;
+        if !stored {
+            self.fetch_keys(pending, facts).await?;
+        }
+        Ok(stored)
+    }
+
     /// A batch is stored whole or not at all, so its last message tells; a DIRECT is born without one.
-    async fn is_stored(&self, batch: &Batch) -> Result<bool, StoreError> {
-        let message_id = batch.events.iter().rev().find_map(|event| match event {
+    async fn is_stored(&self, own: &[Event]) -> Result<bool, StoreError> {
+        let last_message = own.iter().rev().find_map(|event| match event {
             Event::MessageSent { message, .. } => Some(message.message_id),
             _ => None,
         });
-        match message_id {
-            Some(id) => Ok(self.parts.store.message(id).await?.is_some()),
-            None => Ok(self.state().is_some()),
+        if let Some(id) = last_message {
+            return Ok(self.parts.store.message(id).await?.is_some());
         }
+        let Some(Event::Created { header, .. }) = own.first() else {
+            return Ok(false);
+        };
+        let found = self.parts.store.access(self.id, Principal::SYSTEM).await?;
+        Ok(found.is_some_and(|(found, _)| found == **header))
     }
 
     /// Makes memory equal to the store, and tells sessions what they were not told.
@@ -306,8 +320,8 @@ impl ConversationWriter {
         let found = self.parts.store.load(self.id).await?;
         let events = match (told, &found) {
             (Some(told), Some(found)) => self.missed(told, found, own).await?,
-            // Not told of before: born by our own batch, or simply the first load.
-            (None, Some(_)) => own.clone(),
+            // Not told of before: born by our own batch, born elsewhere, or simply the first load.
+            (None, Some(found)) if self.is_stored(own).await? => self.born(found, own).await?,
             _ => Vec::new(),
         };
         self.memory = Memory::Loaded(found);
@@ -315,6 +329,19 @@ impl ConversationWriter {
             self.publish(events.into_iter().map(Step::Event).collect());
         }
         Ok(())
+    }
+
+    /// Our own creation, and what others have said there since.
+    async fn born(&self, found: &Conversation, own: &[Event]) -> Result<Vec<Event>, StoreError> {
+        let mut told = None;
+        for event in own {
+            Conversation::apply(&mut told, event);
+        }
+        let mut events = own.to_vec();
+        if let Some(told) = told {
+            events.extend(self.missed(&told, found, &[]).await?);
+        }
+        Ok(events)
     }
 
     async fn missed(&self, told: &Conversation, found: &Conversation, own: &[Event]) -> Result<Vec<Event>, StoreError> {
@@ -345,7 +372,7 @@ impl ConversationWriter {
 
     async fn fetch(&self, needs: Vec<Fact>, facts: &mut Facts) -> Result<(), StoreError> {
         let mut keys = Vec::new();
-        let mut quotes = HashSet::new();
+        let mut quotes = BTreeSet::new(); // in an order that does not depend on chance
         for need in needs {
             match need {
                 Fact::Key(principal, key) => keys.push((principal, key)),

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use onescribe::storage::memory::Fault;
 use sha2::{Digest as _, Sha256};
 
 use crate::history::{Attempt, Payload, Reply, StoredMessage, Told, What};
@@ -182,7 +183,7 @@ fn streams_are_in_order(run: &Run) -> Findings {
 
 fn what_is_told_is_stored(run: &Run) -> Findings {
     let mut found = Findings::of("INV-SEQ-2");
-    let mut told_messages: BTreeMap<i64, usize> = BTreeMap::new();
+    let mut told_messages: BTreeSet<i64> = BTreeSet::new();
     for (stream, told) in &run.history.streams {
         for step in told {
             match step {
@@ -191,7 +192,7 @@ fn what_is_told_is_stored(run: &Run) -> Findings {
                     stored: durable,
                 } => {
                     let there = message(run, stream.conversation, told.seq);
-                    *told_messages.entry(stream.conversation).or_default() += 1;
+                    told_messages.insert(told.message_id);
                     found.unless(*durable, || {
                         format!("{stream:?}: seq {} was told before it was stored", told.seq)
                     });
@@ -207,17 +208,30 @@ fn what_is_told_is_stored(run: &Run) -> Findings {
             }
         }
     }
-    for place in run.stored.iter().filter(|_| run.one_lasting_owner) {
-        let told = told_messages.get(&place.conversation).copied().unwrap_or_default();
-        found.unless(told == place.messages.len(), || {
-            format!(
-                "{}: {} messages are stored, {told} were told",
-                place.conversation,
-                place.messages.len()
-            )
-        });
+    if run.one_lasting_owner {
+        everything_is_told(run, &told_messages, &mut found);
     }
     found
+}
+
+/// But for what landed when nobody waited for it any more: the next write finds it.
+fn everything_is_told(run: &Run, told: &BTreeSet<i64>, found: &mut Findings) {
+    let late = |attempt: &&Attempt| matches!(attempt.fault, Fault::UnknownStoredLater(_));
+    let late: BTreeSet<i64> = run
+        .history
+        .attempts
+        .iter()
+        .filter(late)
+        .flat_map(|attempt| attempt.messages.iter().map(|(id, _)| *id))
+        .collect();
+    for place in &run.stored {
+        for message in &place.messages {
+            found.unless(
+                told.contains(&message.message_id) || late.contains(&message.message_id),
+                || format!("{}: seq {} was never told", place.conversation, message.seq),
+            );
+        }
+    }
 }
 
 /// INV-IDEM-1: one message per key for ever, and every answer about the key agrees with it.

@@ -363,16 +363,20 @@ impl Ear {
         self.answers.lock().unwrap().push((request, reply.clone()));
         reply
     }
+
+    fn stream(&self, conversation: i64) -> StreamId {
+        StreamId {
+            conversation,
+            node: self.node,
+            life: self.life,
+            seat: *self.seat.lock().unwrap(),
+        }
+    }
 }
 
 impl Publisher for Ear {
     fn committed(&self, committed: Committed) {
-        let stream = StreamId {
-            conversation: committed.conversation_id.get(),
-            node: self.node,
-            life: self.life,
-            seat: *self.seat.lock().unwrap(),
-        };
+        let stream = self.stream(committed.conversation_id.get());
         let mut told = Vec::new();
         for step in &committed.steps {
             match step {
@@ -384,6 +388,14 @@ impl Publisher for Ear {
     }
 
     fn answer(&self, to: SessionReply, answer: Answer) {
-        self.give(to, &answer);
+        let reply = self.give(to, &answer);
+        let conversation = self.recorder.lock().asked[usize::try_from(to.frame).unwrap()].conversation;
+        let stream = self.stream(conversation);
+        self.recorder
+            .lock()
+            .streams
+            .entry(stream)
+            .or_default()
+            .push(Told::Answer(reply));
     }
 }
