@@ -1,11 +1,15 @@
 //! What follows from a commit that went wrong.
 
-use futures_util::future::join_all;
-use onescribe::conversation::CommandError;
-use onescribe::domain::{Outcome, Principal};
-use onescribe::storage::memory::{Fault, MemoryStore};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
 
-use crate::world::{FaultAt, Node, ROOM, is_contiguous, run, send};
+use futures_util::future::join_all;
+use onescribe::conversation::{CommandError, Step};
+use onescribe::domain::{Event, Outcome, Principal, Seq};
+use onescribe::storage::Commit;
+use onescribe::storage::memory::{Fault, Faults, MemoryStore};
+
+use crate::world::{FaultAt, Node, ROOM, create, is_contiguous, run, send};
 
 const ANN: Principal = Principal::user(1);
 const BOB: Principal = Principal::user(2);
@@ -119,6 +123,36 @@ fn two_owners_of_one_conversation_make_no_double_and_no_hole() {
                 pushed.windows(2).all(|pair| pair[0] < pair[1]),
                 "no session sees a seq twice or backwards: {pushed:?}"
             );
+        }
+    });
+}
+
+/// The commits meet these faults, one after the other.
+struct Script(Mutex<VecDeque<Fault>>);
+
+impl Faults for Script {
+    fn on_commit(&self, _: &Commit) -> Fault {
+        self.0.lock().unwrap().pop_front().unwrap_or(Fault::None)
+    }
+}
+
+#[test]
+fn a_creation_that_did_not_come_true_is_not_told_when_an_earlier_try_did() {
+    run(async {
+        for calls in 1..12 {
+            let faults = VecDeque::from([Fault::UnknownStoredLater(calls), Fault::UnknownNotStored]);
+            let node = Node::start(&MemoryStore::with_faults(Arc::new(Script(Mutex::new(faults)))), 1);
+            for _ in 0..3 {
+                drop(node.ask(ROOM, create(&[ANN, BOB])).await);
+            }
+            node.insist(ROOM, ANN, "x").await;
+            let stored = node.store.messages_after(ROOM, Seq::ZERO, 10).await.unwrap();
+            for (_, step) in &*node.journal.steps.lock().unwrap() {
+                let Step::Event(Event::MessageSent { message, .. }) = step else {
+                    continue;
+                };
+                assert!(stored.contains(message), "{message:?} is told, stored is {stored:?}");
+            }
         }
     });
 }

@@ -159,17 +159,7 @@ impl Node {
 
     /// Makes a group of `members`, the first of which owns it.
     pub(crate) async fn group(&self, id: ConversationId, members: &[Principal]) {
-        let create = Create {
-            origin: origin(members[0]),
-            kind: Kind::Group,
-            title: Some("room".into()),
-            members: members.to_vec(),
-            creation_key: None,
-            history_visibility: HistoryVisibility::Shared,
-            posting: Posting::All,
-            adding: Adding::Admins,
-        };
-        assert_eq!(self.ask(id, Command::Create(create)).await, Ok(Outcome::Created));
+        assert_eq!(self.ask(id, create(members)).await, Ok(Outcome::Created));
     }
 
     /// Sends until there is an answer that says stored; returns (message id, seq).
@@ -227,4 +217,18 @@ pub(crate) fn send(sender: Principal, key: &str, text: &str) -> Command {
 /// 1, 2, 3 … up to the last.
 pub(crate) fn is_contiguous(seqs: impl IntoIterator<Item = i64>) -> bool {
     seqs.into_iter().zip(1..).all(|(seq, expected)| seq == expected)
+}
+
+/// Makes a group of `members`, the first of which owns it.
+pub(crate) fn create(members: &[Principal]) -> Command {
+    Command::Create(Create {
+        origin: origin(members[0]),
+        kind: Kind::Group,
+        title: Some("room".into()),
+        members: members.to_vec(),
+        creation_key: None,
+        history_visibility: HistoryVisibility::Shared,
+        posting: Posting::All,
+        adding: Adding::Admins,
+    })
 }

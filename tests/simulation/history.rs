@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use futures_util::FutureExt as _;
 use onescribe::conversation::{Answer, CommandError, Committed, Publisher, SessionReply, Step};
 use onescribe::domain::{
-    Change, Command, ConversationId, DomainError, Event, Member, Message, Origin, Outcome, Principal,
+    Change, Command, ConversationId, DomainError, Event, Member, Message, MessageId, Origin, Outcome, Principal,
 };
 use onescribe::storage::memory::{Fault, MemoryStore};
-use onescribe::storage::{Commit, MessageStore as _};
+use onescribe::storage::{Commit, CommitResult, MessageStore as _, Writer};
 
 /// Kind (1 USER, 2 AGENT, 3 SYSTEM) and id.
 pub(crate) type Who = (i16, i64);
@@ -43,7 +43,7 @@ impl StoredMessage {
             key: message.client_message_id.as_ref().map(|key| key.as_str().to_owned()),
             message_type: message.message_type.as_str().to_owned(),
             content: message.content.as_str().to_owned(),
-            quoted: message.quoted_message_id.map(|id| id.get()),
+            quoted: message.quoted_message_id.map(MessageId::get),
             sent_at: message.sent_at.millis(),
             count_no: message.count_no.get(),
             content_hash: *message.content_hash.as_bytes(),
@@ -264,7 +264,7 @@ impl Recorder {
             Reply::Changed { .. } => "changed",
             Reply::Created => "created",
             Reply::KeyReused { .. } => "key reused",
-            Reply::Refused(text) | Reply::Retry(text) => text.split([' ', '{']).next().unwrap_or_default(),
+            Reply::Refused(text) | Reply::Retry(text) => text.split([' ', '{', '(']).next().unwrap_or_default(),
         };
         self.corner(&format!("answer: {text}"));
     }
@@ -283,7 +283,7 @@ impl Recorder {
         for event in &commit.events {
             match event {
                 Event::MessageSent { message, .. } => {
-                    attempt.messages.push((message.message_id.get(), message.seq.get()))
+                    attempt.messages.push((message.message_id.get(), message.seq.get()));
                 }
                 Event::Changed { change, .. } => attempt.changes.push(change.change_seq.get()),
                 _ => {}
@@ -308,7 +308,7 @@ fn what(command: &Command) -> (&Origin, What) {
                 payload: Payload {
                     message_type: send.message_type.as_str().to_owned(),
                     content: send.content.as_str().to_owned(),
-                    quoted: send.quoted_message_id.map(|id| id.get()),
+                    quoted: send.quoted_message_id.map(MessageId::get),
                 },
             },
         ),
@@ -319,6 +319,23 @@ fn what(command: &Command) -> (&Origin, What) {
             },
         ),
         Command::AddMembers { origin, .. } | Command::RemoveMember { origin, .. } => (origin, What::Members),
+    }
+}
+
+/// Writes down what becomes of commits.
+pub(crate) struct Witness {
+    pub(crate) writer: Box<dyn Writer>,
+    pub(crate) recorder: Recorder,
+}
+
+#[async_trait::async_trait]
+impl Writer for Witness {
+    async fn commit(&mut self, commits: &[Commit]) -> Vec<CommitResult> {
+        let results = self.writer.commit(commits).await;
+        for error in results.iter().filter_map(|result| result.err()) {
+            self.recorder.corner(&format!("result: {error:?}"));
+        }
+        results
     }
 }
 

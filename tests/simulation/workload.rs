@@ -78,7 +78,7 @@ impl Workload {
         let members = if direct {
             vec![person(1)]
         } else {
-            self.people[1..1 + dice.below(self.clients)].to_vec()
+            self.people[1..=dice.below(self.clients)].to_vec()
         };
         let create = Create {
             origin: origin(FOUNDER),
@@ -96,7 +96,7 @@ impl Workload {
             },
             adding: *dice.pick(&[Adding::All, Adding::Admins]).unwrap(),
         };
-        for rival in 0..1 + dice.below(2) {
+        for rival in 0..=dice.below(2) {
             let id = ConversationId::new(i64::try_from(1000 + number * 10 + rival).unwrap()).unwrap();
             let mut create = create.clone();
             if direct && rival == 1 {
@@ -164,7 +164,7 @@ impl Workload {
             0..8 => self.repeat(dice, client, false),
             8..16 => self.repeat(dice, client, true),
             16..26 => {
-                let members = (0..1 + dice.below(2))
+                let members = (0..=dice.below(2))
                     .filter_map(|_| dice.pick(&self.people).copied())
                     .collect();
                 Some(self.wish(
@@ -307,6 +307,6 @@ fn person(client: usize) -> Principal {
 fn origin(client: usize) -> Origin {
     Origin {
         principal: person(client),
-        device: (client % 2 == 0).then(|| DeviceId::parse("phone").unwrap()),
+        device: client.is_multiple_of(2).then(|| DeviceId::parse("phone").unwrap()),
     }
 }

@@ -11,12 +11,12 @@ use onescribe::conversation::{Answer, Committer, ConversationWriter, Parts, Pend
 use onescribe::domain::snowflake::{EPOCH_MS, Snowflake};
 use onescribe::domain::{Command, ConversationId, Timestamp};
 use onescribe::ids::Ids;
-use onescribe::storage::Store;
 use onescribe::storage::memory::MemoryStore;
+use onescribe::storage::{Store, Writer};
 use tokio::sync::oneshot::{self, error::TryRecvError};
 
 use crate::faults::{Dice, Knobs, SeededFaults};
-use crate::history::{Ear, History, Recorder, Reply};
+use crate::history::{Ear, History, Recorder, Reply, Witness};
 use crate::snapshot::{self, Stored};
 use crate::workload::Workload;
 
@@ -62,7 +62,7 @@ struct Node {
 }
 
 pub(crate) struct World {
-    pub(crate) dice: Dice,
+    dice: Dice,
     knobs: Knobs,
     recorder: Recorder,
     faults: Arc<SeededFaults>,
@@ -75,13 +75,15 @@ pub(crate) struct World {
     millis: i64,
     /// Misfortune is over.
     calm: bool,
+    /// A writer or a node is not the first one.
+    crashed: bool,
 }
 
 impl World {
     pub(crate) fn new(dice: Dice, knobs: Knobs) -> Self {
         let recorder = Recorder::new();
         let faults = Arc::new(SeededFaults::new(dice.clone(), knobs.clone(), recorder.clone()));
-        let store = MemoryStore::with_faults(Arc::clone(&faults) as _);
+        let store = MemoryStore::with_faults(Arc::<SeededFaults>::clone(&faults));
         let workload = Workload::new(&dice, &knobs);
         let mut world = Self {
             dice,
@@ -96,6 +98,7 @@ impl World {
             step: 0,
             millis: EPOCH_MS + 1_000,
             calm: false,
+            crashed: false,
         };
         for number in 0..world.knobs.nodes {
             let node = world.start_node(number);
@@ -131,7 +134,7 @@ impl World {
         Run {
             stored: snapshot::take(&self.store.observer()),
             history: self.recorder.lock().clone(),
-            one_lasting_owner: self.knobs.one_lasting_owner(),
+            one_lasting_owner: self.knobs.nodes == 1 && !self.crashed,
             all_answered,
         }
     }
@@ -196,8 +199,13 @@ impl World {
         let lanes = receivers
             .into_iter()
             .map(|receiver| {
-                let store = store.clone();
-                Box::pin(run_lane(receiver, move || store.writer())) as Running<()>
+                let (store, recorder) = (store.clone(), self.recorder.clone());
+                let witness = move || -> Box<dyn Writer> {
+                    let (writer, recorder) = (store.writer(), recorder.clone());
+                    Box::new(Witness { writer, recorder })
+                };
+                let lane: Running<()> = Box::pin(run_lane(receiver, witness));
+                lane
             })
             .collect();
         // Each start has its own worker id, as the lease gives it.
@@ -214,12 +222,12 @@ impl World {
             store: Arc::new(self.store.clone()),
             committer,
             ids: Arc::new(Ids::new(
-                Arc::clone(&clock) as _,
+                Arc::<ManualClock>::clone(&clock),
                 flake,
                 Timestamp::from_millis(i64::MAX),
             )),
-            clock: Arc::clone(&clock) as _,
-            publisher: Arc::clone(&ear) as _,
+            clock: Arc::<ManualClock>::clone(&clock),
+            publisher: Arc::<Ear>::clone(&ear),
         });
         Node {
             parts,
@@ -235,12 +243,21 @@ impl World {
         let busy = self.nodes[number].seats.values().any(|seat| seat.at_work.is_some());
         self.recorder
             .corner(if busy { "crash: node at work" } else { "crash: node" });
+        self.crashed = true;
         self.nodes[number] = self.start_node(number);
     }
 
+    pub(crate) fn crash_all_seats(&mut self, node: usize) {
+        let seats: Vec<ConversationId> = self.nodes[node].seats.keys().copied().collect();
+        for id in seats {
+            self.crash_seat(node, id);
+        }
+    }
+
     /// A writer panics: its neighbours and the lanes go on.
-    pub(crate) fn crash_seat(&mut self, node: usize, id: ConversationId) {
+    fn crash_seat(&mut self, node: usize, id: ConversationId) {
         if let Some(seat) = self.nodes[node].seats.remove(&id) {
+            self.crashed = true;
             self.recorder.corner(if seat.at_work.is_some() {
                 "crash: writer at work"
             } else {
@@ -268,7 +285,7 @@ impl World {
         }
     }
 
-    pub(crate) fn deliver(&mut self, node: usize, id: ConversationId, command: Command, request: usize) {
+    fn deliver(&mut self, node: usize, id: ConversationId, command: Command, request: usize) {
         let frame = u64::try_from(request).unwrap();
         let reply = if self.dice.below(2) == 0 {
             ReplyTo::Session(SessionReply {
@@ -291,7 +308,7 @@ impl World {
             at_work: None,
         });
         seat.mail
-            .push_back(Pending::new(command, reply, Arc::clone(&node.ear) as _));
+            .push_back(Pending::new(command, reply, Arc::<Ear>::clone(&node.ear)));
     }
 
     fn poll_something(&mut self) {
@@ -303,20 +320,15 @@ impl World {
             .filter(|(_, seat)| seat.has_work())
             .map(|(id, _)| *id)
             .collect();
-        match self
-            .dice
-            .below(node.lanes.len() + seats.len())
-            .checked_sub(node.lanes.len())
-        {
-            Some(seat) => self.poll_seat(number, seats[seat]),
-            None => {
-                let lane = self.dice.below(self.nodes[number].lanes.len());
-                self.poll_lane(number, lane);
-            }
+        let chosen = self.dice.below(node.lanes.len() + seats.len());
+        if let Some(seat) = chosen.checked_sub(node.lanes.len()) {
+            self.poll_seat(number, seats[seat]);
+        } else {
+            self.poll_lane(number, chosen);
         }
     }
 
-    pub(crate) fn poll_everything(&mut self) {
+    fn poll_everything(&mut self) {
         for number in 0..self.nodes.len() {
             let seats: Vec<ConversationId> = self.nodes[number].seats.keys().copied().collect();
             for id in seats {
@@ -328,7 +340,7 @@ impl World {
         }
     }
 
-    pub(crate) fn poll_lane(&mut self, node: usize, lane: usize) {
+    fn poll_lane(&mut self, node: usize, lane: usize) {
         let polled = self.nodes[node].lanes[lane]
             .as_mut()
             .poll(&mut Context::from_waker(Waker::noop()));
@@ -336,7 +348,7 @@ impl World {
     }
 
     /// An idle writer takes what is in its mail, or some of it; a busy one goes on.
-    pub(crate) fn poll_seat(&mut self, node: usize, id: ConversationId) {
+    fn poll_seat(&mut self, node: usize, id: ConversationId) {
         let Some(seat) = self.nodes[node].seats.get_mut(&id).filter(|seat| seat.has_work()) else {
             return;
         };
@@ -363,13 +375,13 @@ impl World {
             Poll::Pending => seat.at_work = Some(work),
             // As the actor does: where nothing is known to exist, nothing stays in memory.
             Poll::Ready(writer) if writer.is_empty() && seat.mail.is_empty() => {
-                drop(self.nodes[node].seats.remove(&id))
+                drop(self.nodes[node].seats.remove(&id));
             }
             Poll::Ready(writer) => seat.writer = Some(writer),
         }
     }
 
-    pub(crate) fn collect_answers(&mut self) {
+    fn collect_answers(&mut self) {
         let mut arrived: Vec<(usize, Reply)> = Vec::new();
         for node in &self.nodes {
             arrived.append(&mut node.ear.answers.lock().unwrap());
