@@ -1,6 +1,6 @@
 //! Users and agents.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use sqlx::QueryBuilder;
 
@@ -56,7 +56,7 @@ impl SqlStore {
 sql_impl! {
 impl PrincipalStore for SqlStore {
     async fn provision(&self, principals: &[Principal], now: Timestamp) -> StoreResult<()> {
-        let known = self.known(principals).await?;
+        let known: HashSet<Principal> = self.known(principals).await?.into_iter().collect();
         let mut new: Vec<Principal> = principals.iter().filter(|one| !known.contains(one)).copied().collect();
         new.sort_unstable();
         new.dedup();

@@ -97,6 +97,7 @@ proptest! {
         let chain = world.state().head.chain_hash;
         let mut events = Vec::new();
         for commands in batches {
+            world.now += 7;
             let (_, batch) = world.do_all(&commands);
             let Some(batch) = batch else { continue };
             prop_assert_eq!(&batch.header, &world.state().header);

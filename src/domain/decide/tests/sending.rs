@@ -349,10 +349,11 @@ fn the_chain_shows_every_alteration() {
     let message = world.sent(&send(BOB, "k"));
     let hash = |message: &Message| crate::domain::chain::chain_hash(&before, message);
     assert_eq!(hash(&message), message.chain_hash);
-    let altered: [fn(&mut Message); 7] = [
+    let altered: [fn(&mut Message); 8] = [
         |m| m.seq = m.seq.next(),
         |m| m.message_id = message_id(5),
         |m| m.sender = Principal::agent(m.sender.id),
+        |m| m.sender.id += 1,
         |m| m.client_message_id = None,
         |m| m.message_type = MessageType::Card,
         |m| m.content_hash = content_hash("{}"),
