@@ -180,6 +180,13 @@ impl Outbox {
         }
     }
 
+    /// Comes back when nothing is written any more.
+    pub async fn over(&self) {
+        while self.lock().stage != Stage::Cut {
+            self.leaving.notified().await;
+        }
+    }
+
     /// The next thing to write; `None` = nothing will follow. It is asked for again when that was written.
     pub fn poll_chunk(&self, cx: &Context<'_>) -> Poll<Option<Bytes>> {
         let mut state = self.lock();

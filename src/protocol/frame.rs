@@ -3,9 +3,8 @@
 use std::borrow::Cow;
 
 use super::fields::{Fields, limit, required};
-use crate::domain::{
-    ChangeSeq, ClientMessageId, ConversationId, DeviceId, InvalidField, MessageId, MessageType, Seq, json,
-};
+use super::rest::SendMessage;
+use crate::domain::{ChangeSeq, ConversationId, DeviceId, DomainError, InvalidField, Seq, json};
 
 /// A page of history without `limit`.
 pub const HISTORY_LIMIT_DEFAULT: u32 = 50;
@@ -29,11 +28,11 @@ pub struct Incoming<'a> {
     /// What the reply carries as `reply_to`; `None` when the frame has no readable number there.
     pub id: Option<u64>,
     /// What is asked, or which field is wrong.
-    pub frame: Result<Frame<'a>, InvalidField>,
+    pub frame: Result<Frame<'a>, DomainError>,
 }
 
 /// What is asked.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Frame<'a> {
     /// The first frame: who is there.
     Hello(Hello<'a>),
@@ -43,7 +42,12 @@ pub enum Frame<'a> {
         token: Cow<'a, str>,
     },
     /// Says something.
-    Send(Box<Send<'a>>),
+    Send {
+        /// Where.
+        conversation_id: ConversationId,
+        /// What, as on REST.
+        message: Box<SendMessage>,
+    },
     /// Which messages and changes have arrived on this device.
     Acknowledge(Vec<Acknowledged>),
     /// A page of history.
@@ -66,23 +70,6 @@ pub struct Hello<'a> {
     pub device_id: DeviceId,
     /// `web`, `ios`, …
     pub platform: Option<Cow<'a, str>>,
-}
-
-/// `message.send`
-#[derive(Debug, PartialEq, Eq)]
-pub struct Send<'a> {
-    /// Where.
-    pub conversation_id: ConversationId,
-    /// The sender's own key.
-    pub client_message_id: ClientMessageId,
-    /// What kind.
-    pub message_type: MessageType,
-    /// JSON text, not yet checked.
-    pub content: &'a str,
-    /// What it answers.
-    pub quoted_message_id: Option<MessageId>,
-    /// Refuse unless the head is here.
-    pub expected_last_seq: Option<Seq>,
 }
 
 /// An entry of `message.ack`.
@@ -109,42 +96,47 @@ pub struct History {
     pub limit: u32,
 }
 
-/// Reads a text frame.
+/// Reads a text frame. `content_bytes_max` bounds the compact form of a message's content.
 #[must_use]
-pub fn parse(text: &str) -> Incoming<'_> {
+pub fn parse(text: &str, content_bytes_max: usize) -> Incoming<'_> {
     let Some(fields) = Fields::parse(text) else {
         return Incoming {
             id: None,
-            frame: Err(InvalidField::new("frame", "must be one JSON object")),
+            frame: Err(InvalidField::new("frame", "must be one JSON object").into()),
         };
     };
     let id = fields.raw("id").and_then(|json| json.parse().ok());
-    let frame = json::admit(text).and_then(|()| typed(&fields, id));
+    let admitted = json::admit(text).map_err(DomainError::from);
+    let frame = admitted.and_then(|()| typed(&fields, id, content_bytes_max));
     Incoming { id, frame }
 }
 
-fn typed<'a>(fields: &Fields<'a>, id: Option<u64>) -> Result<Frame<'a>, InvalidField> {
+fn typed<'a>(fields: &Fields<'a>, id: Option<u64>, content_bytes_max: usize) -> Result<Frame<'a>, DomainError> {
     let kind = required("type", fields.text("type")?)?;
     if kind == "typing" {
         let conversation_id = fields.id("conversation_id", ConversationId::parse).unwrap_or_default();
         return Ok(Frame::Typing { conversation_id });
     }
-    let frame = match kind.as_ref() {
-        "hello" => hello(fields).map(Frame::Hello),
-        "auth" => required("token", fields.text("token")?).map(|token| Frame::Auth { token }),
-        "message.send" => send(fields).map(|send| Frame::Send(Box::new(send))),
-        "message.ack" => acknowledged(fields).map(Frame::Acknowledge),
-        "history" => history(fields).map(Frame::History),
-        "ping" => Ok(Frame::Ping),
-        later if NOT_OFFERED.contains(&later) => Err(InvalidField::new(
-            "type",
-            "is known, but this server does not offer it yet",
-        )),
-        _ => Err(InvalidField::new("type", "is not known")),
-    };
     // Without it the client could not tell which frame a reply is for.
-    id.ok_or(InvalidField::new("id", "must be a whole number of 0 or more"))?;
-    frame
+    let numbered = id.ok_or(InvalidField::new("id", "must be a whole number of 0 or more"));
+    let unknown = |hint| Err(InvalidField::new("type", hint).into());
+    let frame = match kind.as_ref() {
+        "hello" => Frame::Hello(hello(fields)?),
+        "auth" => Frame::Auth {
+            token: required("token", fields.text("token")?)?,
+        },
+        "message.send" => Frame::Send {
+            conversation_id: conversation_id(fields)?,
+            message: Box::new(SendMessage::read(fields, content_bytes_max)?),
+        },
+        "message.ack" => Frame::Acknowledge(acknowledged(fields)?),
+        "history" => Frame::History(history(fields)?),
+        "ping" => Frame::Ping,
+        later if NOT_OFFERED.contains(&later) => return unknown("is known, but this server does not offer it yet"),
+        _ => return unknown("is not known"),
+    };
+    numbered?;
+    Ok(frame)
 }
 
 fn hello<'a>(fields: &Fields<'a>) -> Result<Hello<'a>, InvalidField> {
@@ -157,17 +149,6 @@ fn hello<'a>(fields: &Fields<'a>) -> Result<Hello<'a>, InvalidField> {
 
 fn conversation_id(fields: &Fields<'_>) -> Result<ConversationId, InvalidField> {
     required("conversation_id", fields.id("conversation_id", ConversationId::parse)?)
-}
-
-fn send<'a>(fields: &Fields<'a>) -> Result<Send<'a>, InvalidField> {
-    Ok(Send {
-        conversation_id: conversation_id(fields)?,
-        client_message_id: ClientMessageId::parse(&required("client_message_id", fields.text("client_message_id")?)?)?,
-        message_type: MessageType::parse(&required("message_type", fields.text("message_type")?)?)?,
-        content: required("content", fields.raw("content"))?,
-        quoted_message_id: fields.id("quoted_message_id", MessageId::parse)?,
-        expected_last_seq: fields.number("expected_last_seq")?.map(Seq::new),
-    })
 }
 
 /// `acks`, of a frame or of a REST body.
@@ -198,9 +179,16 @@ fn history(fields: &Fields<'_>) -> Result<History, InvalidField> {
 mod tests {
     use super::*;
 
+    fn parse(text: &str) -> Incoming<'_> {
+        super::parse(text, 1000)
+    }
+
     fn field_of(text: &str) -> (Option<u64>, &'static str) {
         let incoming = parse(text);
-        (incoming.id, incoming.frame.expect_err(text).field)
+        match incoming.frame {
+            Err(DomainError::Invalid(invalid)) => (incoming.id, invalid.field),
+            other => panic!("{text}: {other:?}"),
+        }
     }
 
     #[test]
@@ -213,7 +201,7 @@ mod tests {
             ("{\"id\":500}", Some(500), "type"),
             ("{\"id\":501,\"type\":\"no.such\"}", Some(501), "type"),
             ("{\"id\":\"x\",\"type\":7}", None, "type"),
-            ("{\"type\":\"no.such\"}", None, "id"),
+            ("{\"type\":\"no.such\"}", None, "type"),
             ("{\"type\":\"ping\"}", None, "id"),
             ("{\"id\":-1,\"type\":\"ping\"}", None, "id"),
             ("{\"id\":1.5,\"type\":\"ping\"}", None, "id"),
@@ -242,13 +230,13 @@ mod tests {
         let whole = "\"conversation_id\":\"7\",\"client_message_id\":\"k\",\"message_type\":\"TEXT\",\"content\":{\"text\": \"x\"}";
         let text = format!("{{\"id\":1,\"type\":\"message.send\",{whole},\"expected_last_seq\":0}}");
         let parsed = parse(&text).frame;
-        let Ok(Frame::Send(send)) = parsed else {
+        let Ok(Frame::Send { message, .. }) = parsed else {
             panic!("{parsed:?}")
         };
-        assert_eq!(
-            (send.content, send.expected_last_seq),
-            ("{\"text\": \"x\"}", Some(Seq::ZERO))
-        );
+        assert_eq!(message.content.as_str(), "{\"text\":\"x\"}");
+        assert_eq!(message.expected_last_seq, Some(Seq::ZERO));
+        let long = text.replace("\"x\"", &format!("\"{}\"", "x".repeat(1000)));
+        assert!(matches!(parse(&long).frame, Err(DomainError::ContentTooLarge { .. })));
         for (bad, field) in [
             ("\"conversation_id\":7", "conversation_id"),
             ("\"conversation_id\":\"-7\"", "conversation_id"),
@@ -292,7 +280,7 @@ mod tests {
             seq: Seq::new(3),
             change_seq: ChangeSeq::ZERO,
         };
-        assert_eq!(parse(ack).frame, Ok(Frame::Acknowledge(vec![expected])));
+        assert!(matches!(parse(ack).frame, Ok(Frame::Acknowledge(acks)) if acks == [expected]));
         assert_eq!(field_of(&ack.replace(",\"seq\":3", "")), (Some(1), "seq"));
         let history = |limit: &str| format!("{{\"id\":1,\"type\":\"history\",\"conversation_id\":\"7\"{limit}}}");
         for (given, limit) in [("", 50), (",\"limit\":1", 1), (",\"limit\":9223372036854775807", 200)] {
@@ -316,8 +304,8 @@ mod tests {
             "{\"type\":\"typing\"}",
             "{\"id\":\"x\",\"type\":\"typing\",\"conversation_id\":7}",
         ] {
-            let expected = Frame::Typing { conversation_id: None };
-            assert_eq!(parse(text).frame, Ok(expected), "{text}");
+            let frame = parse(text).frame;
+            assert!(matches!(frame, Ok(Frame::Typing { conversation_id: None })), "{text}");
         }
     }
 }

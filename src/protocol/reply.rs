@@ -21,7 +21,7 @@ pub struct Welcome<'a> {
     #[serde(serialize_with = "convert::time")]
     pub server_time: Timestamp,
     /// Changes when an older copy of the store was restored.
-    pub store_epoch: &'a str,
+    pub store_epoch: String,
     /// How often the server pings; silent for two of them = closed.
     pub heartbeat_secs: u64,
     /// What a client must keep to.

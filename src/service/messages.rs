@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::ask::ask_keyed;
 use super::error::ServiceError;
-use crate::conversation::CommandError;
+use crate::conversation::{CommandError, ReplyTo, SessionReply};
 use crate::domain::{
     Code, Command, ConversationId, DomainError, Header, Member, Message, MessageId, MessageStatus, Outcome, Principal,
     Send, Seq, visibility,
@@ -73,6 +73,13 @@ impl Messages {
             Ok(other) => Err(ServiceError::internal(&format!("a send led to {other:?}"))),
             Err(error) => Err(self.refusal(error).await),
         }
+    }
+
+    /// Sends and does not wait: the answer travels to the session with the pushes of the same commit. Sends of one
+    /// session get their seqs in the order of the calls.
+    pub fn dispatch(&self, conversation_id: ConversationId, send: Send, reply: SessionReply) {
+        self.bus
+            .dispatch(conversation_id, Command::Send(send), ReplyTo::Session(reply));
     }
 
     /// A writer's refusal with everything that it has to carry: `original` is the first message of a reused key.

@@ -5,3 +5,4 @@
 
 pub mod limits;
 pub mod rest;
+pub mod ws;

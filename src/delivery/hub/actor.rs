@@ -231,6 +231,11 @@ impl Handler<Register> for Hub {
     fn handle(&mut self, register: Register, ctx: &mut Context<Self>) {
         self.look_for_overruns();
         let (id, principal) = (register.session.id(), register.session.principal());
+        if register.ready.is_closed() {
+            // It ended while this message waited; its end may have been seen already.
+            self.load.leave();
+            return self.shared.sessions.leave(&register.session);
+        }
         if register.overruns != self.overruns_seen {
             // What was lost while this message waited may have been for this session.
             register.session.outbox().close(Close::Slow);

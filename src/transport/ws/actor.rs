@@ -1,0 +1,458 @@
+//! One actor per connection: what the client says becomes calls of the service layer. What it is told does not pass
+//! through here, but for the replies that nothing has to be in order with.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{
+    Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, SpawnHandle, StreamHandler, WrapFuture,
+};
+use serde::Serialize;
+use tokio::time::Instant;
+
+use super::Door;
+use super::greeting::{Greeting, Place};
+use super::inbound::{Gate, Heard};
+use crate::auth::{AuthError, Claims};
+use crate::delivery::HubHandle;
+use crate::delivery::outbox::Outbox;
+use crate::delivery::session::{Refused, SENDS_WAITING_MAX, Session, Waiting};
+use crate::delivery::wire::{self, Close};
+use crate::domain::{Code, DomainError, InvalidField, Origin, Send, Timestamp};
+use crate::protocol::frame::{self, Acknowledged, Frame, Hello, History, Incoming};
+use crate::protocol::rest::SendMessage;
+use crate::protocol::{reply, view};
+use crate::service::{DeviceCursor, HistoryQuery, ServiceError};
+
+/// The most requests of one connection that wait for the store; beyond it `overloaded` is answered.
+pub(super) const REQUESTS_MAX: usize = 32;
+/// So many frames in a row that cannot be understood end the connection.
+const VIOLATIONS_MAX: u32 = 20;
+/// Timers are set for at most so long, and then again: a token may live for years.
+const TIMER_MAX: Duration = Duration::from_hours(24);
+
+enum Phase {
+    /// Nothing was said.
+    Silent,
+    /// The hello is being looked at.
+    Greeting,
+    /// Welcomed.
+    Open(Place),
+    /// Being closed: nothing that comes is heard any more.
+    Over,
+}
+
+/// The inbound half of a connection.
+pub(super) struct SessionActor {
+    id: u64,
+    door: Arc<Door>,
+    hub: HubHandle,
+    outbox: Arc<Outbox>,
+    gate: Rc<Gate>,
+    /// Of the upgrade's bearer header.
+    bearer: Option<Claims>,
+    phase: Phase,
+    expires_at: Timestamp,
+    expiry: Option<SpawnHandle>,
+    violations: u32,
+    requests: usize,
+}
+
+impl SessionActor {
+    pub(super) fn new(
+        id: u64,
+        door: Arc<Door>,
+        hub: HubHandle,
+        outbox: Arc<Outbox>,
+        gate: Rc<Gate>,
+        bearer: Option<Claims>,
+    ) -> Self {
+        Self {
+            id,
+            door,
+            hub,
+            outbox,
+            gate,
+            bearer,
+            phase: Phase::Silent,
+            expires_at: Timestamp::default(),
+            expiry: None,
+            violations: 0,
+            requests: 0,
+        }
+    }
+
+    fn session(&self) -> Option<&Arc<Session>> {
+        match &self.phase {
+            Phase::Open(place) => Some(&place.session),
+            _ => None,
+        }
+    }
+
+    fn reply<T: Serialize>(&self, reply: &T) {
+        self.outbox.push(wire::text(reply), Instant::now());
+    }
+
+    fn refuse(&mut self, reply_to: Option<u64>, error: impl Into<ServiceError>) {
+        let error = error.into();
+        self.reply(&reply::Error {
+            retry_after_ms: error.extra.retry_after_ms,
+            original: error.extra.original.as_deref().map(view::Message::from),
+            last_seq: error.extra.last_seq.map(crate::domain::Seq::get),
+            ..reply::Error::new(reply_to, error.code, &error.detail)
+        });
+        if error.code == Code::InvalidRequest {
+            self.violations += 1;
+            if self.violations >= VIOLATIONS_MAX {
+                self.outbox.close(Close::Violation);
+            }
+        }
+    }
+
+    fn text(&mut self, text: &str, ctx: &mut Context<Self>) {
+        if !self.outbox.is_open() {
+            return;
+        }
+        if let Some(session) = self.session() {
+            session.heard();
+        }
+        let Incoming { id, frame } = frame::parse(text, self.door.limits.content_bytes);
+        match (&self.phase, frame) {
+            (Phase::Silent, frame) => self.first(id, frame, ctx),
+            (Phase::Open(_), Ok(frame)) => {
+                let session = self.session().map(Arc::clone);
+                if let Some(session) = session {
+                    self.frame(id.unwrap_or_default(), frame, &session, ctx);
+                }
+            }
+            (Phase::Open(_), Err(error)) => self.refuse(id, error),
+            // The gate is shut while a hello is looked at, and nothing is heard at the end.
+            (Phase::Greeting | Phase::Over, _) => {}
+        }
+    }
+
+    fn first(&mut self, id: Option<u64>, frame: Result<Frame<'_>, DomainError>, ctx: &mut Context<Self>) {
+        let verified = match frame {
+            Ok(Frame::Hello(hello)) => self.verify(hello.token.as_deref()).map(|claims| (hello, claims)),
+            // A hello, but not a good one.
+            Err(DomainError::Invalid(invalid)) if matches!(invalid.field, "device_id" | "platform") => {
+                Err(invalid.into())
+            }
+            _ => Err(ServiceError::new(
+                Code::Unauthenticated,
+                "the first frame must be a hello with a token",
+            )),
+        };
+        match verified {
+            Ok((hello, claims)) => self.greet(id.unwrap_or_default(), hello, claims, ctx),
+            Err(error) => self.turn_away(id, error),
+        }
+    }
+
+    fn turn_away(&mut self, reply_to: Option<u64>, error: ServiceError) {
+        let reason = if error.code.retryable() {
+            Close::TryAgainLater
+        } else {
+            Close::NoHello
+        };
+        self.phase = Phase::Over;
+        self.refuse(reply_to, error);
+        self.outbox.close(reason);
+    }
+
+    fn verify(&self, token: Option<&str>) -> Result<Claims, ServiceError> {
+        let claims = match (token, &self.bearer) {
+            (Some(token), _) => self.door.authenticator.verify(token, self.door.clock.now()),
+            (None, Some(claims)) => Ok(claims.clone()),
+            (None, None) => Err(AuthError::Missing),
+        };
+        claims.map_err(|error| ServiceError::new(Code::Unauthenticated, error.to_string()))
+    }
+
+    fn greet(&mut self, frame: u64, hello: Hello<'_>, claims: Claims, ctx: &mut Context<Self>) {
+        self.phase = Phase::Greeting;
+        self.gate.shut();
+        self.expires_at = claims.expires_at;
+        let greeting = Greeting {
+            id: self.id,
+            hub: self.hub.clone(),
+            outbox: Arc::clone(&self.outbox),
+            refusals: ctx.address().recipient(),
+            claims,
+            frame,
+            device: hello.device_id,
+            platform: hello.platform.map(std::borrow::Cow::into_owned),
+        };
+        let greeted = greeting.greet(Arc::clone(&self.door)).into_actor(self);
+        ctx.spawn(greeted.map(move |place, actor, ctx| {
+            match place {
+                Ok(place) => {
+                    actor.phase = Phase::Open(place);
+                    actor.watch_expiry(ctx);
+                }
+                Err(error) => actor.turn_away(Some(frame), error),
+            }
+            actor.gate.open();
+        }));
+    }
+
+    fn frame(&mut self, id: u64, frame: Frame<'_>, session: &Arc<Session>, ctx: &mut Context<Self>) {
+        if let Frame::Acknowledge(acks) = &frame
+            && acks.len() > self.door.limits.acks_per_frame
+        {
+            return self.refuse(
+                Some(id),
+                InvalidField::new("acks", "has more entries than limits.acks_per_frame"),
+            );
+        }
+        if let Frame::Hello(_) = frame {
+            return self.refuse(
+                Some(id),
+                InvalidField::new("type", "hello was said already; auth renews the token"),
+            );
+        }
+        self.violations = 0;
+        match frame {
+            Frame::Hello(_) => {}
+            Frame::Auth { token } => self.renew(id, &token, session, ctx),
+            Frame::Send {
+                conversation_id,
+                message,
+            } => self.send(id, conversation_id, *message, session),
+            Frame::Acknowledge(acks) => self.acknowledge(id, acks, session, ctx),
+            Frame::History(history) => self.history(id, history, session, ctx),
+            Frame::Ping => {
+                if !self.hub.ping(self.id, id) {
+                    self.refuse(Some(id), overloaded());
+                }
+            }
+            Frame::Typing { conversation_id } => {
+                if let Some(conversation_id) = conversation_id {
+                    self.hub.typing(self.id, conversation_id);
+                }
+            }
+        }
+    }
+
+    /// Hands the send on before the next frame is looked at, so that pipelined sends keep their order.
+    fn send(
+        &mut self,
+        id: u64,
+        conversation_id: crate::domain::ConversationId,
+        message: SendMessage,
+        session: &Session,
+    ) {
+        if self.door.delivery.is_closing() {
+            let error = ServiceError::new(
+                Code::Unavailable,
+                "the server restarts; send it again with the same key",
+            );
+            return self.refuse(Some(id), error);
+        }
+        let waiting = Waiting {
+            frame: id,
+            conversation_id,
+            client_message_id: message.client_message_id.clone(),
+        };
+        let Some(reply) = session.await_answer(waiting) else {
+            return self.refuse(Some(id), overloaded());
+        };
+        let send = Send {
+            origin: Origin {
+                principal: session.principal(),
+                device: Some(session.device().clone()),
+            },
+            client_message_id: message.client_message_id,
+            message_type: message.message_type,
+            content: message.content,
+            content_hash: message.content_hash,
+            quoted_message_id: message.quoted_message_id,
+            expected_last_seq: message.expected_last_seq,
+        };
+        self.door.messages.dispatch(conversation_id, send, reply);
+    }
+
+    /// Asks the store for something and replies when it answers.
+    fn request<T: 'static>(
+        &mut self,
+        id: u64,
+        asked: impl Future<Output = Result<T, ServiceError>> + 'static,
+        done: impl FnOnce(&mut Self, T, &mut Context<Self>) + 'static,
+        ctx: &mut Context<Self>,
+    ) {
+        if self.requests >= REQUESTS_MAX {
+            return self.refuse(Some(id), overloaded());
+        }
+        self.requests += 1;
+        let answered = asked.into_actor(self);
+        ctx.spawn(answered.map(move |answer, actor, ctx| {
+            actor.requests -= 1;
+            match answer {
+                Ok(answer) => done(actor, answer, ctx),
+                Err(error) => actor.refuse(Some(id), error),
+            }
+        }));
+    }
+
+    fn acknowledge(&mut self, id: u64, acks: Vec<Acknowledged>, session: &Arc<Session>, ctx: &mut Context<Self>) {
+        let (door, session) = (Arc::clone(&self.door), Arc::clone(session));
+        let cursors: Vec<DeviceCursor> = acks
+            .into_iter()
+            .map(|ack| DeviceCursor {
+                conversation_id: ack.conversation_id,
+                seq: ack.seq,
+                change_seq: ack.change_seq,
+            })
+            .collect();
+        let asked = async move {
+            let devices = &door.devices;
+            devices
+                .acknowledge(session.principal(), session.device(), &cursors)
+                .await
+        };
+        self.request(
+            id,
+            asked,
+            move |actor, (), _| actor.reply(&reply::Done { reply_to: id }),
+            ctx,
+        );
+    }
+
+    fn history(&mut self, id: u64, history: History, session: &Session, ctx: &mut Context<Self>) {
+        let query = HistoryQuery {
+            conversation_id: history.conversation_id,
+            before_seq: history.before_seq,
+            after_seq: history.after_seq,
+            limit: history.limit,
+        };
+        let (door, viewer) = (Arc::clone(&self.door), session.principal());
+        let asked = async move { door.messages.history(viewer, query).await };
+        let done = move |actor: &mut Self, page: crate::service::HistoryPage, _: &mut Context<Self>| {
+            actor.reply(&reply::History {
+                reply_to: id,
+                items: page.items.iter().map(view::Message::from).collect(),
+                has_more: page.has_more,
+            });
+        };
+        self.request(id, asked, done, ctx);
+    }
+
+    fn renew(&mut self, id: u64, token: &str, session: &Session, ctx: &mut Context<Self>) {
+        let claims = match self.verify(Some(token)) {
+            Ok(claims) => claims,
+            Err(error) => return self.refuse(Some(id), error),
+        };
+        let (door, principal) = (Arc::clone(&self.door), session.principal());
+        let expires_at = claims.expires_at;
+        let asked = async move {
+            if door.principals.resolve(&claims.subject).await? == principal {
+                return Ok(());
+            }
+            Err(ServiceError::new(
+                Code::Forbidden,
+                "this token is of another principal; open another connection",
+            ))
+        };
+        let done = move |actor: &mut Self, (), ctx: &mut Context<Self>| {
+            actor.expires_at = expires_at;
+            actor.watch_expiry(ctx);
+            actor.reply(&reply::Done { reply_to: id });
+        };
+        self.request(id, asked, done, ctx);
+    }
+
+    fn watch_expiry(&mut self, ctx: &mut Context<Self>) {
+        if let Some(earlier) = self.expiry.take() {
+            ctx.cancel_future(earlier);
+        }
+        let left = self.expires_at.millis() - self.door.clock.now().millis();
+        if left <= 0 {
+            return self.outbox.close(Close::Expired);
+        }
+        let left = Duration::from_millis(u64::try_from(left).unwrap_or_default()).min(TIMER_MAX);
+        self.expiry = Some(ctx.run_later(left, Self::watch_expiry));
+    }
+
+    fn watch_hello(&mut self, _ctx: &mut Context<Self>) {
+        match self.phase {
+            Phase::Silent => self.outbox.close(Close::NoHello),
+            Phase::Greeting => self.outbox.close(Close::TryAgainLater),
+            Phase::Open(_) | Phase::Over => {}
+        }
+    }
+}
+
+fn overloaded() -> ServiceError {
+    ServiceError::new(
+        Code::Overloaded,
+        "too much of this connection is waiting; go on when some of it is answered",
+    )
+}
+
+impl Actor for SessionActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        ctx.set_mailbox_capacity(SENDS_WAITING_MAX);
+        ctx.run_later(self.door.hello_timeout, Self::watch_hello);
+        let outbox = Arc::clone(&self.outbox);
+        let end = async move {
+            if let Some(grace) = outbox.closing().await
+                && tokio::time::timeout(grace, outbox.over()).await.is_err()
+            {
+                outbox.cut();
+            }
+        };
+        ctx.spawn(end.into_actor(self).map(|(), _, ctx| ctx.stop()));
+    }
+}
+
+impl Drop for SessionActor {
+    /// Also when it panicked.
+    fn drop(&mut self) {
+        self.outbox.end();
+        self.door.delivery.closed(self.id);
+    }
+}
+
+impl StreamHandler<Result<Heard, Close>> for SessionActor {
+    fn handle(&mut self, heard: Result<Heard, Close>, ctx: &mut Context<Self>) {
+        match heard {
+            Ok(Heard::Text(text)) => self.text(&text, ctx),
+            Ok(Heard::Ping(payload)) => {
+                if let Some(session) = self.session() {
+                    session.heard();
+                }
+                self.outbox.push(wire::pong(&payload), Instant::now());
+            }
+            Ok(Heard::Pong) => {
+                if let Some(session) = self.session() {
+                    session.heard();
+                }
+            }
+            Ok(Heard::Close(code)) => {
+                self.phase = Phase::Over;
+                self.outbox.peer_closed(code);
+            }
+            Err(reason) => self.outbox.close(reason),
+        }
+    }
+
+    fn finished(&mut self, _ctx: &mut Context<Self>) {
+        // The client is gone. The actor stays until the writer has noticed, or is cut.
+        self.phase = Phase::Over;
+        self.outbox.end();
+    }
+}
+
+impl Handler<Refused> for SessionActor {
+    type Result = ();
+
+    fn handle(&mut self, Refused { frame, error }: Refused, ctx: &mut Context<Self>) {
+        let door = Arc::clone(&self.door);
+        let words = async move { door.messages.refusal(error).await };
+        let refused = words.into_actor(self);
+        ctx.spawn(refused.map(move |error, actor: &mut Self, _| actor.refuse(Some(frame), error)));
+    }
+}

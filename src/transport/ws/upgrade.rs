@@ -1,0 +1,74 @@
+//! `GET /v1/ws`: the handshake. A bearer header may replace the hello's token; a bad one ends here, with 401.
+
+use std::any::Any;
+use std::net::TcpStream;
+use std::os::fd::AsFd;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use actix::{AsyncContext, Context};
+use actix_web::dev::Extensions;
+use actix_web::web::{Data, Payload};
+use actix_web::{HttpRequest, HttpResponse};
+use actix_web_actors::ws::handshake;
+
+use super::Door;
+use super::actor::SessionActor;
+use super::body::OutboxBody;
+use super::inbound::{Gate, Inbound};
+use crate::delivery::HubHandle;
+use crate::domain::{Code, InvalidField};
+use crate::service::ServiceError;
+use crate::transport::rest::{Problem, bearer};
+
+/// A second handle of a connection's socket, with which it can be ended while its writer is stuck.
+struct SecondHandle(Arc<TcpStream>);
+
+/// For `HttpServer::on_connect`: keeps a second handle of the socket with the connection.
+pub fn remember_socket(connection: &dyn Any, data: &mut Extensions) {
+    let Some(stream) = connection.downcast_ref::<actix_web::rt::net::TcpStream>() else {
+        return;
+    };
+    match stream.as_fd().try_clone_to_owned() {
+        Ok(second) => drop(data.insert(SecondHandle(Arc::new(TcpStream::from(second))))),
+        // Out of descriptors: the connection works, but cannot be cut when it is stuck.
+        Err(error) => tracing::warn!(%error, "no second handle for a connection; raise the limit of open files"),
+    }
+}
+
+/// Makes a connection of a request. `hub` is the one of this worker.
+pub(super) async fn upgrade(
+    request: HttpRequest,
+    payload: Payload,
+    door: Data<Door>,
+    hub: Data<HubHandle>,
+) -> Result<HttpResponse, Problem> {
+    let claims = match bearer(&request) {
+        Some(token) => {
+            let claims = door.authenticator.verify(token, door.clock.now());
+            Some(claims.map_err(|error| ServiceError::new(Code::Unauthenticated, error.to_string()))?)
+        }
+        None => None,
+    };
+    let no_handshake = InvalidField::new("upgrade", "this path speaks WebSocket (RFC 6455, version 13) only");
+    let mut response = handshake(&request).map_err(|_| no_handshake)?;
+    if door.delivery.is_closing() {
+        return Err(ServiceError::new(Code::Unavailable, "the server restarts; come back in a moment").into());
+    }
+    let socket = request.conn_data::<SecondHandle>().map(|second| Arc::clone(&second.0));
+    let (id, outbox) = door.delivery.open(socket);
+    let gate = Rc::<Gate>::default();
+    let inbound = Inbound::new(payload, door.limits.frame_bytes, Rc::clone(&gate));
+    let actor = SessionActor::new(
+        id,
+        door.into_inner(),
+        hub.get_ref().clone(),
+        Arc::clone(&outbox),
+        gate,
+        claims,
+    );
+    let mut context = Context::new();
+    context.add_stream(inbound);
+    drop(context.run(actor));
+    Ok(response.body(OutboxBody(outbox)))
+}
