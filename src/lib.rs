@@ -25,10 +25,12 @@
 //! │   └── sql/         one SQL text for SQLite, PostgreSQL and MySQL/MariaDB
 //! ├── conversation/    THE SINGLE WRITER: actor, batch, group commit
 //! ├── routing/         WHO OWNS A CONVERSATION: node, arbiter, running actor, worker-id lease
-//! ├── delivery/        FACTS ON THEIR WAY: hub per arbiter, outbox per connection
+//! ├── delivery/        FACTS ON THEIR WAY: outbox per connection
+//! │   └── hub/         the hub of an arbiter: which session listens to what
 //! ├── service/         USE CASES: called by REST and WebSocket alike, speak domain
 //! ├── transport/       THE DOORS: extract, ask the service, respond
-//! │   └── rest/        one file per resource
+//! │   ├── rest/        one file per resource
+//! │   └── ws/          upgrade, one actor per connection, frames
 //! ├── auth/            token -> principal
 //! ├── config/          every key typed and checked at the start, all errors at once
 //! └── telemetry/       logs
