@@ -164,4 +164,87 @@ mod tests {
         assert!(compact("content", &nested(65)).is_err());
         assert!(compact("content", &format!("[{}]", vec!["[]"; 100].join(","))).is_ok());
     }
+
+    mod laws {
+        use proptest::collection::vec;
+        use proptest::prelude::*;
+        use serde_json::Value;
+
+        use super::*;
+
+        fn value() -> impl Strategy<Value = Value> {
+            let leaf = prop_oneof![
+                Just(Value::Null),
+                any::<bool>().prop_map(Value::from),
+                any::<i64>().prop_map(Value::from),
+                "[^\0]{0,12}".prop_map(Value::from),
+            ];
+            leaf.prop_recursive(5, 40, 6, |inner| {
+                prop_oneof![
+                    vec(inner.clone(), 0..6).prop_map(Value::from),
+                    vec(("[^\0]{0,6}", inner), 0..6).prop_map(|members| Value::Object(members.into_iter().collect())),
+                ]
+            })
+        }
+
+        /// The same value with white space and escapes as chance wants them.
+        fn spell(value: &Value, chance: &mut impl Iterator<Item = u8>) -> String {
+            let mut out = String::new();
+            let mut in_string = false;
+            let mut escaped = false;
+            let mut hex_digits = 0;
+            for c in value.to_string().chars() {
+                let roll = chance.next().unwrap_or_default();
+                if hex_digits > 0 {
+                    hex_digits -= 1;
+                } else if in_string && !escaped && c != '"' && c != '\\' && roll.is_multiple_of(3) {
+                    for unit in c.encode_utf16(&mut [0; 2]) {
+                        out.push_str(&format!("\\u{unit:04x}"));
+                    }
+                    continue;
+                }
+                if escaped && c == 'u' {
+                    hex_digits = 4;
+                }
+                if c == '"' && !escaped {
+                    in_string = !in_string;
+                }
+                escaped = in_string && c == '\\' && !escaped;
+                out.push(c);
+                if !in_string && !c.is_ascii_alphanumeric() && c != '-' && roll.is_multiple_of(4) {
+                    out.push_str([" ", "\n", "\t\r "][usize::from(roll) % 3]);
+                }
+            }
+            out
+        }
+
+        proptest! {
+            #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(256) })]
+
+            #[test]
+            fn every_spelling_has_one_compact_form_with_the_same_value(value in value(), chance in vec(any::<u8>(), 1..200)) {
+                let spelled = spell(&value, &mut chance.iter().copied().cycle());
+                prop_assert!(admit(&spelled).is_ok());
+                let compacted = compact("content", &spelled).unwrap();
+                prop_assert_eq!(&compacted, &compact("content", &value.to_string()).unwrap());
+                prop_assert_eq!(&compacted, &compact("content", &compacted).unwrap());
+                prop_assert_eq!(serde_json::from_str::<Value>(&compacted).unwrap(), value);
+            }
+
+            #[test]
+            fn no_text_makes_it_panic(text in "[\"\\\\u0-9a-fA-F{}\\[\\],: é😀]{0,40}") {
+                let admitted = admit(&text).is_ok();
+                let compacted = compact("content", &text);
+                prop_assert!(admitted || compacted.is_err(), "{:?}", compacted);
+            }
+
+            #[test]
+            fn the_depth_is_that_of_the_deepest_place(depth in 1..130_usize, width in 1..4_usize) {
+                let inner = format!("{}0{}", "{\"[\":[".repeat(depth / 2), "]}".repeat(depth / 2));
+                let text = vec![inner; width].join(",");
+                let deepest = depth / 2 * 2 + 1;
+                prop_assert_eq!(compact("content", &format!("[{text}]")).is_ok(), deepest <= DEPTH_MAX);
+            }
+        }
+    }
 }

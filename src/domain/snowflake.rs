@@ -120,4 +120,28 @@ mod tests {
         assert_ne!(one.next(at(NOW)).unwrap(), two.next(at(NOW)).unwrap());
         assert!(Snowflake::new(WORKERS_MAX, at(0)).is_none());
     }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::test_runner::Config {
+            failure_persistence: None,
+            ..proptest::test_runner::Config::with_cases(64)
+        })]
+
+        #[test]
+        fn ids_rise_however_the_clock_jumps(jumps in proptest::collection::vec(-20_i64..20, 1..300)) {
+            let mut flake = Snowflake::new(1, at(NOW)).unwrap();
+            let (mut now, mut newest) = (NOW, 0);
+            for jump in jumps {
+                now += jump;
+                let before = flake.last_issued().millis();
+                match flake.next(at(now)) {
+                    Ok(id) => {
+                        assert!(id > newest);
+                        newest = id;
+                    }
+                    Err(_) => assert!(before - now > CLOCK_BACK_MAX_MS),
+                }
+            }
+        }
+    }
 }

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use super::MemoryStore;
 use super::tables::{ConversationRow, Tables};
 use crate::domain::conversation::RecentKeys;
-use crate::domain::{Conversation, ConversationId, CreationKey, Head, Header, Member, MessageStatus, Principal, Seq};
-use crate::storage::{ConversationStore, ListPosition, MemberPosition, Seen, StoreResult};
+use crate::domain::{Conversation, ConversationId, CreationKey, Header, Member, MessageStatus, Principal, Seq};
+use crate::storage::{ConversationStore, ListPosition, MemberPosition, Seen, StoreError, StoreResult};
 
 /// Pinned ones first, then the latest activity, then the higher id: ascending by this.
 type ListOrder = (Reverse<bool>, Reverse<i64>, Reverse<ConversationId>);
@@ -38,13 +38,19 @@ fn seen(row: &ConversationRow, viewer: Principal) -> Seen {
     }
 }
 
-fn load(row: &ConversationRow) -> Conversation {
-    let last_seq = row.messages.last_key_value().map_or(Seq::ZERO, |(seq, _)| *seq);
+fn load(row: &ConversationRow) -> StoreResult<Conversation> {
+    let newest = row.messages.last_key_value().map_or(Seq::ZERO, |(seq, _)| *seq);
+    if newest != row.head.last_seq {
+        return Err(StoreError::Inconsistent(format!(
+            "conversation {} has messages up to seq {newest}, but its counter stands at {}",
+            row.header.conversation_id, row.head.last_seq
+        )));
+    }
     let members = row.members.iter().filter(|(_, member)| member.present);
     let former = row.members.iter().filter(|(_, member)| !member.present);
-    Conversation {
+    Ok(Conversation {
         header: Arc::clone(&row.header),
-        head: Head { last_seq, ..row.head },
+        head: row.head,
         members: members
             .map(|(principal, row)| (*principal, row.membership.member))
             .collect(),
@@ -53,7 +59,7 @@ fn load(row: &ConversationRow) -> Conversation {
             .filter(|(_, cleared_seq)| *cleared_seq > Seq::ZERO)
             .collect(),
         recent: RecentKeys::default(),
-    }
+    })
 }
 
 fn list(tables: &Tables, viewer: Principal, after: Option<ListPosition>, limit: u32) -> Vec<Seen> {
@@ -96,7 +102,8 @@ fn members(row: &ConversationRow, after: Option<MemberPosition>, limit: u32) -> 
 #[async_trait]
 impl ConversationStore for MemoryStore {
     async fn load(&self, id: ConversationId) -> StoreResult<Option<Conversation>> {
-        self.call(|tables| tables.conversations.get(&id).map(load)).await
+        self.call(|tables| tables.conversations.get(&id).map(load).transpose())
+            .await?
     }
 
     async fn by_creation_key(&self, key: &CreationKey) -> StoreResult<Option<ConversationId>> {

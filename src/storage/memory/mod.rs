@@ -9,6 +9,8 @@ mod conversations;
 mod messages;
 mod rest;
 mod tables;
+#[cfg(test)]
+mod tests;
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

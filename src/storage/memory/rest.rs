@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use super::MemoryStore;
 use super::tables::{DeviceRow, Tables, WorkerRow};
-use crate::domain::snowflake::WORKERS_MAX;
+use crate::domain::snowflake::{WORKERS_MAX, time_of};
 use crate::domain::{
     ChangeSeq, ConversationId, DeviceId, ExternalId, Header, Principal, PrincipalType, Seq, Timestamp,
 };
@@ -49,13 +49,17 @@ impl PrincipalStore for MemoryStore {
     ) -> StoreResult<Principal> {
         self.call(|tables| {
             let key = (principal.kind, external_id.clone());
-            let holder = *tables.external_ids.entry(key).or_insert(principal);
-            if holder == principal {
-                tables.principals.insert(principal, Some(external_id.clone()));
+            if let Some(holder) = tables.external_ids.get(&key) {
+                return Ok(*holder);
             }
-            holder
+            if tables.principals.get(&principal).is_some_and(Option::is_some) {
+                return Err(StoreError::Inconsistent(format!("{principal} has another external_id")));
+            }
+            tables.external_ids.insert(key, principal);
+            tables.principals.insert(principal, Some(external_id.clone()));
+            Ok(principal)
         })
-        .await
+        .await?
     }
 }
 
@@ -128,18 +132,25 @@ fn held<'a>(tables: &'a mut Tables, node: &str, worker: u16) -> Option<&'a mut W
     tables.workers.get_mut(&worker).filter(|row| row.node == node)
 }
 
+/// The newest time of which an id is known to have been given (B09).
+fn newest_issued(tables: &Tables) -> Timestamp {
+    let issued = tables.workers.values().map(|row| row.last_issued).max();
+    let message = tables.message_places.last_key_value().map(|(id, _)| time_of(id.get()));
+    let conversation = tables.conversations.last_key_value().map(|(id, _)| time_of(id.get()));
+    issued.max(message).max(conversation).unwrap_or_default()
+}
+
 #[async_trait]
 impl NodeStore for MemoryStore {
     async fn claim_worker(&self, node: &str, now: Timestamp, lease_until: Timestamp) -> StoreResult<Lease> {
         self.call(|tables| {
             let is_free = |worker: &u16| tables.workers.get(worker).is_none_or(|row| row.lease_until <= now);
-            let worker = (0..WORKERS_MAX).find(is_free).ok_or(StoreError::NoFreeWorker)?;
-            let newest = tables
-                .workers
-                .values()
-                .map(|row| row.last_issued)
-                .max()
-                .unwrap_or_default();
+            // Ids that nobody has had come first: a former holder with a slow clock may still believe in its lease.
+            let free = (0..WORKERS_MAX)
+                .filter(is_free)
+                .min_by_key(|worker| tables.workers.contains_key(worker));
+            let worker = free.ok_or(StoreError::NoFreeWorker)?;
+            let not_before = newest_issued(tables);
             let row = tables.workers.entry(worker).or_insert(WorkerRow {
                 node: String::new(),
                 lease_until,
@@ -147,10 +158,7 @@ impl NodeStore for MemoryStore {
             });
             node.clone_into(&mut row.node);
             row.lease_until = lease_until;
-            Ok(Lease {
-                worker,
-                not_before: newest,
-            })
+            Ok(Lease { worker, not_before })
         })
         .await?
     }
