@@ -16,6 +16,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use onescribe::domain::ConversationId;
 use onescribe::routing::owner::{NodeId, owner_of};
+use plotters::prelude::SeriesLabelPosition;
 use tokio::time::Instant;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -212,7 +213,7 @@ fn print(rows: &[Row]) {
     }
 }
 
-fn panel(title: &str, rows: &[Row], y_from: f64, logarithmic: bool, value: fn(&Row) -> f64) -> Panel {
+fn panel(title: &str, rows: &[Row], (y_from, logarithmic): (f64, bool), value: fn(&Row) -> f64) -> Panel {
     let line = |design: &str| Line {
         name: design.to_owned(),
         values: rows
@@ -227,6 +228,7 @@ fn panel(title: &str, rows: &[Row], y_from: f64, logarithmic: bool, value: fn(&R
         x_labels: NODE_COUNTS.iter().map(u16::to_string).collect(),
         y_from,
         logarithmic,
+        legend: SeriesLabelPosition::UpperLeft,
         lines: DESIGNS.iter().map(|(design, _)| line(design)).collect(),
     }
 }
@@ -237,14 +239,18 @@ fn main() -> Result<()> {
     println!("{CONVERSATIONS} conversations, {ROUNDS} rounds of {LOOKUPS_PER_ROUND} lookups, median [min–max]\n");
     print(&rows);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/charts/routing.svg");
+    let mut moved = panel("% moved when the middle node leaves", &rows, (0.1, true), |row| {
+        row.moved_leave_middle * 100.0
+    });
+    moved.legend = SeriesLabelPosition::LowerLeft;
     let panels = [
-        panel("ns per lookup", &rows, 1.0, true, |row| row.lookup_ns.median),
-        panel("largest share ÷ mean share", &rows, 1.0, false, |row| row.max_by_mean),
-        panel("% moved when the middle node leaves", &rows, 0.1, true, |row| {
-            row.moved_leave_middle * 100.0
+        panel("ns per lookup", &rows, (1.0, true), |row| row.lookup_ns.median),
+        panel("largest share ÷ mean share", &rows, (1.0, false), |row| {
+            row.max_by_mean
         }),
+        moved,
     ];
-    chart::write(&path, &panels)?;
+    chart::write(&path, 460, &panels)?;
     println!("\nchart: {}", path.display());
     Ok(())
 }

@@ -8,7 +8,6 @@ use plotters::prelude::*;
 
 use crate::spread::float;
 
-const PANEL_WIDTH: u32 = 460;
 const PANEL_HEIGHT: u32 = 380;
 const COLOURS: [RGBColor; 6] = [
     RGBColor(0x00, 0x72, 0xb2),
@@ -33,12 +32,14 @@ pub(crate) struct Panel {
     /// Where the y axis begins and whether it is logarithmic.
     pub(crate) y_from: f64,
     pub(crate) logarithmic: bool,
+    /// Where the names of the lines stand in nobody's way.
+    pub(crate) legend: SeriesLabelPosition,
     pub(crate) lines: Vec<Line>,
 }
 
 /// Writes the panels side by side to an SVG file.
-pub(crate) fn write(path: &Path, panels: &[Panel]) -> Result<()> {
-    let width = PANEL_WIDTH * u32::try_from(panels.len())?;
+pub(crate) fn write(path: &Path, panel_width: u32, panels: &[Panel]) -> Result<()> {
+    let width = panel_width * u32::try_from(panels.len())?;
     let root = SVGBackend::new(path, (width, PANEL_HEIGHT)).into_drawing_area();
     root.fill(&WHITE).map_err(drawing)?;
     for (area, panel) in root.split_evenly((1, panels.len())).iter().zip(panels) {
@@ -89,7 +90,7 @@ fn draw(area: &DrawingArea<SVGBackend<'_>, Shift>, panel: &Panel) -> Result<()> 
             }
             chart
                 .configure_series_labels()
-                .position(SeriesLabelPosition::UpperLeft)
+                .position(panel.legend.clone())
                 .background_style(WHITE.mix(0.8))
                 .label_font(("sans-serif", 12))
                 .draw()
