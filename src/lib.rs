@@ -65,6 +65,15 @@
 //! | INV-VIS-1 | no path shows a message outside the user's visible range, or one the user deleted, or the old content of a recalled one |
 //! | INV-READ-1 | a read position never falls and never passes last_seq |
 //! | INV-UNREAD-1 | unread is never negative and does not count one's own messages |
+//!
+//! # What is deliberately absent
+//!
+//! - **A second process.** One binary and one database are a whole server. Redis, a queue or a coordinator would each be
+//!   one more thing that can disagree with the database.
+//! - **Locks in the database.** Safety is the compare-and-set of the commit; the worker lease only keeps ids apart.
+//! - **A timer in the commit.** A batch is what came while the last commit was under way; an idle server adds no delay.
+//! - **Retries of a seq.** What is not known to be stored is looked up, never tried again under the same number.
+//! - **State in sessions that the store does not have.** A connection may be cut at any moment; nothing is lost with it.
 
 pub mod app;
 pub mod auth;

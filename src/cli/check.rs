@@ -118,3 +118,6 @@ impl Report {
         self.findings.extend(findings.into_iter().take(room));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -83,7 +83,6 @@ fn database(reader: &mut Reader) -> Database {
         auto_migrate: reader.switch("database.auto_migrate", default.auto_migrate),
         read_connections: reader.number("database.read_connections", default.read_connections, 1..=1_000),
         lanes: reader.number("database.lanes", default.lanes, 0..=64),
-        connect_timeout_secs: reader.number("database.connect_timeout_secs", default.connect_timeout_secs, 1..=600),
         lease_secs: reader.number("database.lease_secs", default.lease_secs, 5..=3_600),
     }
 }

@@ -72,8 +72,6 @@ pub struct Database {
     pub read_connections: u32,
     /// Commits that are under way at once, each on a connection of its own; 0 = as many as are useful.
     pub lanes: usize,
-    /// How long a statement waits for a connection, and a connection for the database.
-    pub connect_timeout_secs: u64,
     /// How long the lease of a worker id lasts; a process that cannot renew it in time gives out no ids.
     pub lease_secs: u64,
 }
@@ -240,7 +238,6 @@ impl Default for Database {
             auto_migrate: true,
             read_connections: 8,
             lanes: 0,
-            connect_timeout_secs: 5,
             lease_secs: 60,
         }
     }

@@ -1,0 +1,167 @@
+//! Damages a store on purpose, each way once, and sees the finding.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use indicatif::ProgressBar;
+use sqlx::{Connection as _, Executor as _, SqliteConnection};
+
+use super::{Report, check};
+use crate::app::{self, Core, NewConversation, NoDelivery};
+use crate::config::{Config, SecretString};
+use crate::domain::{
+    Adding, ClientMessageId, Command, Content, ConversationId, HistoryVisibility, MessageType, Origin, Outcome,
+    Posting, Principal, Send, chain,
+};
+use crate::storage::Store;
+
+const MESSAGES: usize = 1_200;
+
+fn config(file: &Path) -> Config {
+    let mut config = Config::default();
+    config.database.url = SecretString::from(format!("sqlite://{}", file.display()));
+    config
+}
+
+async fn open(file: &Path) -> Arc<dyn Store> {
+    app::open(&config(file).database, true).await.unwrap()
+}
+
+fn origin(id: i64) -> Origin {
+    Origin {
+        principal: Principal::user(id),
+        device: None,
+    }
+}
+
+fn text(sender: i64, key: usize, quoted: Option<crate::domain::MessageId>) -> Command {
+    let content = Content::trusted(&format!("{{\"text\":\"message {key}\"}}"));
+    Command::Send(Send {
+        origin: origin(sender),
+        client_message_id: ClientMessageId::parse(&key.to_string()).unwrap(),
+        message_type: MessageType::Text,
+        content_hash: chain::content_hash(content.as_str()),
+        content,
+        quoted_message_id: quoted,
+        expected_last_seq: None,
+    })
+}
+
+async fn group(core: &Core, title: &str) -> ConversationId {
+    let new = NewConversation::Group {
+        title: title.to_owned(),
+        members: vec![Principal::user(2).into()],
+        client_request_id: None,
+        history_visibility: HistoryVisibility::Shared,
+        posting: Posting::All,
+        adding: Adding::Admins,
+    };
+    let made = core.conversations.create(origin(1), new).await.unwrap();
+    made.seen.header.conversation_id
+}
+
+/// Two groups with messages, quotes and changes, made by the writers themselves.
+async fn fill(file: &Path) -> [ConversationId; 2] {
+    let core = Core::start(&config(file), open(file).await, Arc::new(NoDelivery))
+        .await
+        .unwrap();
+    let (one, two) = (group(&core, "one").await, group(&core, "two").await);
+    let mut quoted = None;
+    for key in 0..MESSAGES {
+        let command = text(
+            1 + i64::try_from(key % 2).unwrap(),
+            key,
+            quoted.filter(|_| key % 7 == 0),
+        );
+        let outcome = core.ask(one, command).await.unwrap().unwrap();
+        if let Outcome::Sent(message) = outcome {
+            quoted = Some(message.message_id);
+        }
+    }
+    core.ask(two, text(1, 0, None)).await.unwrap().unwrap();
+    for id in [3, 4, 5] {
+        core.conversations
+            .add_members(origin(1), one, &[Principal::user(id).into()])
+            .await
+            .unwrap();
+    }
+    core.stop().await;
+    [one, two]
+}
+
+async fn report(file: &Path) -> Report {
+    check(open(file).await.as_ref(), &ProgressBar::hidden()).await.unwrap()
+}
+
+async fn damage(file: &Path, statements: &str) {
+    let mut connection = SqliteConnection::connect(&format!("sqlite://{}", file.display()))
+        .await
+        .unwrap();
+    connection.execute(sqlx::AssertSqlSafe(statements)).await.unwrap();
+    connection.close().await.unwrap();
+}
+
+/// SQLite cannot drop a constraint of a table: the table is made anew without it.
+const WITHOUT_KEYS: &str = "CREATE TABLE copy AS SELECT * FROM im_message; DROP TABLE im_message; \
+                            ALTER TABLE copy RENAME TO im_message; ";
+
+#[test]
+fn every_kind_of_damage_is_found_and_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = folder.path().join("whole.db");
+    actix_rt::System::new().block_on(async {
+        let [one, two] = fill(&whole).await;
+        let report_of_whole = report(&whole).await;
+        assert_eq!(report_of_whole.findings, []);
+        let counts = report_of_whole.counts;
+        assert_eq!((counts.conversations, counts.messages), (2, 2 + 1_200 + 1 + 3));
+        assert_eq!((counts.changes, counts.members, counts.quotes), (3, 7, 171));
+
+        let in_one = format!("WHERE conversation_id = {one}");
+        let cases: &[(String, &str)] = &[
+            (format!("DELETE FROM im_message {in_one} AND seq = 500"), "seq 500: is missing"),
+            (format!("DELETE FROM im_message {in_one} AND seq > 1200"), "seq 1201: is missing; the head is 1204"),
+            (format!("DELETE FROM im_message {in_one}"), "seq 1: is missing"),
+            (format!("UPDATE im_conversation SET last_seq = 1203 {in_one}"), "seq 1204: stands above the head"),
+            (format!("UPDATE im_message SET count_no = 7 {in_one} AND seq = 501"), "seq 501: has count_no 7"),
+            (format!("UPDATE im_conversation SET last_count_no = 7 {in_one}"), "its last_count_no is 7 instead of 1200"),
+            (format!("UPDATE im_conversation SET last_message_seq = 7 {in_one}"), "its last_message_seq is 7"),
+            (format!("UPDATE im_conversation SET last_activity_at = 7 {in_one}"), "its last_activity_at"),
+            (format!("UPDATE im_conversation SET chain_hash = zeroblob(32) {in_one}"), "its chain_hash is not that"),
+            (format!("UPDATE im_conversation SET member_count = 7 {in_one}"), "its member_count is 7, but 5 are in it"),
+            (format!("UPDATE im_conversation SET owner_type = NULL, owner_id = NULL {in_one}"), "without an owner"),
+            (format!("UPDATE im_message SET chain_hash = zeroblob(32) {in_one} AND seq = 9"), "seq 9: its chain_hash"),
+            (format!("UPDATE im_message SET sender_id = 2 {in_one} AND seq = 2"), "seq 2: its chain_hash"),
+            (
+                format!("UPDATE im_message SET content = '{{\"text\":\"forged\"}}' {in_one} AND seq = 900"),
+                "seq 900: has other words",
+            ),
+            (
+                format!("UPDATE im_message SET quoted_message_id = (SELECT MIN(message_id) FROM im_message WHERE conversation_id = {two}) {in_one} AND seq = 40"),
+                "seq 40: quotes",
+            ),
+            (format!("UPDATE im_message SET change_seq = 9 {in_one} AND seq = 40"), "seq 40: names change 9"),
+            (format!("DELETE FROM im_change {in_one} AND change_seq = 2"), "change 2 is missing"),
+            (format!("DELETE FROM im_change {in_one} AND change_seq = 3"), "change 3 is missing; the last one is 3"),
+            (format!("UPDATE im_member SET last_read_seq = 9999 {in_one} AND principal_id = 2"), "read up to 9999"),
+            (
+                format!("{WITHOUT_KEYS} UPDATE im_message SET client_message_id = CAST('0' AS BLOB) {in_one} AND seq = 4"),
+                "seq 4: has the key of seq 2 again",
+            ),
+            (
+                format!("{WITHOUT_KEYS} INSERT INTO im_message SELECT * FROM im_message {in_one} AND seq = 7"),
+                "seq 8: is missing; the next one there is 7",
+            ),
+        ];
+        for (number, (statements, expected)) in cases.iter().enumerate() {
+            let file = folder.path().join(format!("damaged-{number}.db"));
+            std::fs::copy(&whole, &file).unwrap();
+            damage(&file, statements).await;
+            let report = report(&file).await;
+            let named: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
+            assert!(named.iter().any(|finding| finding.contains(expected)), "{statements}\n{named:#?}");
+            let at_home = format!("conversation {one}");
+            assert!(named.iter().all(|finding| finding.starts_with(&at_home)), "{statements}\n{named:#?}");
+        }
+    });
+}
