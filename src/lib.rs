@@ -14,6 +14,7 @@
 //! src/
 //! ├── main.rs          starts cli
 //! ├── cli/             one file per command
+//! │   └── check/       what `check` compares, and a store that is damaged on purpose
 //! ├── app/             composition root: builds every part from the config, in order, and stops them in reverse
 //! ├── clock.rs         where time comes from
 //! ├── ids.rs           hands out ids: snowflake, worker lease and clock put together

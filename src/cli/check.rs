@@ -1,5 +1,7 @@
 //! `onescribe check`: proves that a store keeps its promises, also one that is in use.
 
+mod audit;
+
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -7,7 +9,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use indicatif::{HumanCount, HumanDuration, ProgressBar};
 use tokio::time::Instant;
 
-use super::audit::{self, Counts, Finding};
+use self::audit::{Counts, Finding};
 use super::progress;
 use crate::app;
 use crate::config::Config;

@@ -3,7 +3,6 @@
 //! Never here: a rule about messages, SQL, an exit in the middle of the work. Results go to stdout, logs and progress
 //! to stderr; 0 = done, 1 = it could not be done or something was found.
 
-mod audit;
 mod check;
 mod import;
 mod migrate;
