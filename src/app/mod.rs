@@ -7,10 +7,12 @@
 
 mod core;
 mod keys;
+mod server;
 mod store;
 
 pub use self::core::{Core, NoDelivery};
 pub use keys::{Signer, signer};
+pub use server::Server;
 pub use store::open;
 
 // What the commands say to the parts.

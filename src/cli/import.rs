@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
 use super::progress;
+use super::signals::Signals;
 use super::survey::{Place, Room, Skipped, Survey};
 use crate::app::{self, Answer, CommandError, Core, NewConversation, NoDelivery};
 use crate::config::Config;
@@ -104,8 +105,9 @@ async fn import(core: &Core, survey: &Survey, bar: &ProgressBar) -> anyhow::Resu
             .try_collect::<Vec<Tally>>()
             .await
     };
+    let mut signals = Signals::catch()?;
     let interrupt = async {
-        tokio::signal::ctrl_c().await.ok();
+        signals.next().await;
         stop.store(true, Ordering::Relaxed);
         // The rooms end by themselves when what is under way is answered.
         std::future::pending::<()>().await;

@@ -8,6 +8,7 @@ mod import;
 mod migrate;
 mod progress;
 mod serve;
+mod signals;
 mod survey;
 mod token;
 

@@ -1,7 +1,38 @@
-//! `onescribe serve`
-use crate::config::Config;
+//! `onescribe serve`: runs the server until somebody asks it to stop.
+
 use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::bail;
+use tokio::time::sleep;
+
+use super::signals::Signals;
+use crate::app::{self, Server};
+use crate::config::Config;
+
 pub(super) async fn run(config: Config) -> anyhow::Result<ExitCode> {
-    drop(config);
+    app::start_logs(config.log);
+    let mut signals = Signals::catch()?;
+    let within = Duration::from_secs(config.server.shutdown_secs);
+    let keeps_secret = config.auth.hs256_secret.is_none();
+    let mut server = Server::start(config).await?;
+    println!("listening on http://{}", server.address());
+    if keeps_secret && server.address().ip().is_loopback() {
+        println!("a token for user 1001: onescribe token --user 1001");
+    }
+    let lost = tokio::select! {
+        () = signals.next() => false,
+        () = server.lease_lost() => true,
+    };
+    tokio::select! {
+        () = server.stop() => {}
+        () = signals.next() => tracing::warn!("asked twice: ending at once"),
+        () = sleep(within) => tracing::warn!("server.shutdown_secs is over: ending what still runs"),
+    }
+    if lost {
+        bail!(
+            "another process has this one's worker id (it was stopped for longer than database.lease_secs?): start it again"
+        );
+    }
     Ok(ExitCode::SUCCESS)
 }

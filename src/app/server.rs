@@ -1,0 +1,171 @@
+//! The server: the core with its doors open.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::dev::ServerHandle;
+use actix_web::middleware::from_fn;
+use actix_web::{App, HttpServer};
+use anyhow::{Context as _, anyhow};
+use tokio::task::JoinHandle;
+use tracing_actix_web::TracingLogger;
+use uuid::Uuid;
+
+use super::core::{Core, workers};
+use super::{keys, store};
+use crate::auth::Authenticator;
+use crate::clock::SystemClock;
+use crate::config::Config;
+use crate::delivery::outbox::Bounds;
+use crate::delivery::{Delivery, Options};
+use crate::service::{Devices, Health, Messages};
+use crate::storage::Store;
+use crate::telemetry::RequestSpan;
+use crate::transport::limits::Limits;
+use crate::transport::rest::{Rest, problems, routes};
+
+/// The setting that names this store to its clients: another name means another history.
+const EPOCH_SETTING: &str = "store_epoch";
+
+/// A running server.
+pub struct Server {
+    address: SocketAddr,
+    core: Core,
+    doors: Doors,
+    /// What the doors get of the time of a shutdown: the rest is for the writers and the lease.
+    patience: Duration,
+}
+
+/// What stands between the clients and the core.
+struct Doors {
+    delivery: Arc<Delivery>,
+    health: Arc<Health>,
+    handle: ServerHandle,
+    serving: JoinHandle<std::io::Result<()>>,
+}
+
+impl Server {
+    /// Starts every part, in order. Runs inside an actix system.
+    ///
+    /// # Errors
+    /// In words for the operator: which part could not start. What had started is stopped again.
+    pub async fn start(config: Config) -> anyhow::Result<Self> {
+        config.check_doors()?;
+        let store = store::open(&config.database, config.database.auto_migrate).await?;
+        store::say_how_durable(store.as_ref()).await?;
+        let authenticator = keys::authenticator(&config.auth, store.as_ref()).await?;
+        let epoch = store.setting_or(EPOCH_SETTING, &Uuid::now_v7().to_string()).await?;
+        tracing::debug!(epoch, "the history of this store");
+        let delivery = Arc::new(deliver(&config, &store));
+        let core = Core::start(&config, store, Arc::<Delivery>::clone(&delivery)).await?;
+        match open_doors(&config, &core, authenticator, delivery) {
+            Ok((address, doors)) => Ok(Self {
+                address,
+                core,
+                doors,
+                patience: Duration::from_secs(config.server.shutdown_secs) * 3 / 4,
+            }),
+            Err(error) => {
+                core.stop().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Where it listens; with port 0 the port that was free.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Returns when this process can never again give out ids, since another has its worker id.
+    pub async fn lease_lost(&mut self) {
+        self.core.lease_lost().await;
+    }
+
+    /// Says that it is not ready, stops accepting, finishes what was accepted, says goodbye to every session, gives the
+    /// worker id back. Whoever waits bounds it with `server.shutdown_secs`.
+    pub async fn stop(self) {
+        let doors = self.doors;
+        doors.health.begin_draining();
+        tracing::info!("stopping: no new connections, finishing what was accepted");
+        tokio::join!(doors.delivery.shut_down(self.patience), doors.handle.stop(true));
+        match doors.serving.await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "the HTTP server did not end well"),
+            Err(error) => tracing::warn!(%error, "the HTTP server did not end well"),
+        }
+        self.core.stop().await;
+        tracing::info!("stopped");
+    }
+}
+
+fn deliver(config: &Config, store: &Arc<dyn Store>) -> Delivery {
+    let options = Options {
+        bounds: Bounds {
+            bytes: config.limits.outbound_bytes,
+            age: Duration::from_secs(config.limits.outbound_secs),
+        },
+        heartbeat: Duration::from_secs(config.server.heartbeat_secs),
+    };
+    Delivery::new(Arc::<dyn Store>::clone(store), Arc::new(SystemClock), options)
+}
+
+fn open_doors(
+    config: &Config,
+    core: &Core,
+    authenticator: Authenticator,
+    delivery: Arc<Delivery>,
+) -> anyhow::Result<(SocketAddr, Doors)> {
+    let health = Arc::new(Health::new(Arc::<dyn Store>::clone(&core.store)));
+    let rest = Arc::new(rest(config, core, authenticator, Arc::clone(&health)));
+    let server = &config.server;
+    let bound = HttpServer::new(move || {
+        App::new()
+            .wrap(from_fn(problems))
+            .wrap(TracingLogger::<RequestSpan>::new())
+            .configure(routes(Arc::clone(&rest)))
+    })
+    .workers(workers(config))
+    .max_connections(server.connections_per_worker)
+    .backlog(server.backlog)
+    .client_request_timeout(Duration::from_secs(server.request_timeout_secs))
+    .keep_alive(Duration::from_secs(server.keep_alive_secs))
+    .shutdown_timeout(server.shutdown_secs)
+    .tcp_nodelay(true)
+    .disable_signals()
+    .bind(server.listen)
+    .with_context(|| format!("cannot listen on {} (server.listen)", server.listen))?;
+    let address = bound.addrs().first().copied();
+    let address = address.ok_or_else(|| anyhow!("the HTTP server has no address"))?;
+    let running = bound.run();
+    let handle = running.handle();
+    let doors = Doors {
+        delivery,
+        health,
+        handle,
+        serving: actix_rt::spawn(running),
+    };
+    Ok((address, doors))
+}
+
+fn rest(config: &Config, core: &Core, authenticator: Authenticator, health: Arc<Health>) -> Rest {
+    Rest {
+        authenticator: Arc::new(authenticator),
+        clock: Arc::clone(&core.clock),
+        principals: Arc::clone(&core.principals),
+        conversations: Arc::clone(&core.conversations),
+        messages: Arc::new(Messages::new(Arc::clone(&core.store), Arc::clone(&core.bus))),
+        devices: Arc::new(Devices::new(
+            Arc::<dyn Store>::clone(&core.store),
+            Arc::clone(&core.clock),
+            config.limits.acks_per_frame,
+        )),
+        health,
+        limits: Limits {
+            content_bytes: config.limits.content_bytes,
+            frame_bytes: config.limits.frame_bytes,
+        },
+    }
+}
