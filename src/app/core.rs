@@ -122,7 +122,8 @@ impl Core {
         (&mut self.keeper).await.ok();
     }
 
-    /// Stops the parts in reverse order of their start. Whoever asks for something must have stopped before.
+    /// Stops the parts in reverse order of their start, the store last. Whoever asks for something must have stopped
+    /// before.
     pub async fn stop(self) {
         drop((self.conversations, self.bus));
         for arbiter in &self.arbiters {
@@ -140,6 +141,7 @@ impl Core {
         }
         self.keeper.abort();
         self.node.leave().await;
+        self.store.close().await;
     }
 }
 

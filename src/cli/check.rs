@@ -40,6 +40,7 @@ pub(super) async fn run(config: Config) -> anyhow::Result<ExitCode> {
     let store = app::open(&config.database, false).await?;
     let started = Instant::now();
     let report = check(store.as_ref(), &progress::bar(0, "conversations")).await;
+    store.close().await;
     let report = report.context("the check could not be finished, so it proves nothing")?;
     let Counts {
         conversations,

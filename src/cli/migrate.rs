@@ -6,7 +6,7 @@ use crate::app;
 use crate::config::Config;
 
 pub(super) async fn run(config: Config) -> anyhow::Result<ExitCode> {
-    app::open(&config.database, true).await?;
+    app::open(&config.database, true).await?.close().await;
     println!("the schema is up to date");
     Ok(ExitCode::SUCCESS)
 }

@@ -25,7 +25,9 @@ pub(super) struct Arguments {
 
 pub(super) async fn run(config: Config, arguments: Arguments) -> anyhow::Result<ExitCode> {
     let store = app::open(&config.database, config.database.auto_migrate).await?;
-    let signer = app::signer(&config.auth, store.as_ref()).await?;
+    let signer = app::signer(&config.auth, store.as_ref()).await;
+    store.close().await;
+    let signer = signer?;
     println!("{}", signer.token(&arguments.user, arguments.kind, arguments.ttl)?);
     Ok(ExitCode::SUCCESS)
 }

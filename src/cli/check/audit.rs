@@ -134,18 +134,16 @@ impl<'a> Reading<'a> {
             let page = self.store.messages_after(self.id, after, PAGE_ROWS).await?;
             let Some(last) = page.last() else { break };
             after = last.seq;
-            let page: Vec<&Message> = page
-                .iter()
-                .take_while(|message| message.seq <= self.head.last_seq)
-                .collect();
-            if page.is_empty() {
+            let known = page.partition_point(|message| message.seq <= self.head.last_seq);
+            let (page, above) = page.split_at(known);
+            for message in page {
+                self.message(message).await?;
+            }
+            self.keys(page).await?;
+            if !above.is_empty() {
                 self.above_the_head().await?;
                 break;
             }
-            for message in &page {
-                self.message(message).await?;
-            }
-            self.keys(&page).await?;
         }
         self.totals();
         Ok(())
@@ -244,7 +242,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Asks the store for each key of the page: it must know exactly this message by it.
-    async fn keys(&mut self, page: &[&Message]) -> StoreResult<()> {
+    async fn keys(&mut self, page: &[Message]) -> StoreResult<()> {
         let keyed = page.iter().filter_map(|message| {
             let key = message.client_message_id.clone()?;
             Some((message.sender, key, message.message_id, message.seq))
