@@ -19,11 +19,13 @@ use crate::clock::SystemClock;
 use crate::config::Config;
 use crate::delivery::outbox::Bounds;
 use crate::delivery::{Delivery, Options};
+use crate::protocol::reply;
 use crate::service::{Devices, Health, Messages};
 use crate::storage::Store;
 use crate::telemetry::RequestSpan;
 use crate::transport::limits::Limits;
-use crate::transport::rest::{Rest, problems, routes};
+use crate::transport::rest::{self, Rest, problems};
+use crate::transport::ws::{self, Door};
 
 /// The setting that names this store to its clients: another name means another history.
 const EPOCH_SETTING: &str = "store_epoch";
@@ -56,10 +58,11 @@ impl Server {
         store::say_how_durable(store.as_ref()).await?;
         let authenticator = keys::authenticator(&config.auth, store.as_ref()).await?;
         let epoch = store.setting_or(EPOCH_SETTING, &Uuid::now_v7().to_string()).await?;
-        tracing::debug!(epoch, "the history of this store");
         let delivery = Arc::new(deliver(&config, &store));
         let core = Core::start(&config, store, Arc::<Delivery>::clone(&delivery)).await?;
-        match open_doors(&config, &core, authenticator, delivery) {
+        let door = door(&config, &core, authenticator, delivery, epoch);
+        let health = Arc::new(Health::new(Arc::<dyn Store>::clone(&core.store)));
+        match open_doors(&config, &core, door, health) {
             Ok((address, doors)) => Ok(Self {
                 address,
                 core,
@@ -112,20 +115,21 @@ fn deliver(config: &Config, store: &Arc<dyn Store>) -> Delivery {
     Delivery::new(Arc::<dyn Store>::clone(store), Arc::new(SystemClock), options)
 }
 
-fn open_doors(
-    config: &Config,
-    core: &Core,
-    authenticator: Authenticator,
-    delivery: Arc<Delivery>,
-) -> anyhow::Result<(SocketAddr, Doors)> {
-    let health = Arc::new(Health::new(Arc::<dyn Store>::clone(&core.store)));
-    let rest = Arc::new(rest(config, core, authenticator, Arc::clone(&health)));
+fn open_doors(config: &Config, core: &Core, door: Door, health: Arc<Health>) -> anyhow::Result<(SocketAddr, Doors)> {
+    let delivery = Arc::clone(&door.delivery);
+    let rest = Arc::new(rest(config, core, &door, Arc::clone(&health)));
+    let door = Arc::new(door);
     let server = &config.server;
-    let bound = HttpServer::new(move || {
-        App::new()
-            .wrap(from_fn(problems))
-            .wrap(TracingLogger::<RequestSpan>::new())
-            .configure(routes(Arc::clone(&rest)))
+    let bound = HttpServer::new({
+        let delivery = Arc::clone(&delivery);
+        // Runs once on the thread of each worker.
+        move || {
+            App::new()
+                .wrap(from_fn(problems))
+                .wrap(TracingLogger::<RequestSpan>::new())
+                .configure(ws::routes(Arc::clone(&door), delivery.start_hub()))
+                .configure(rest::routes(Arc::clone(&rest)))
+        }
     })
     .workers(workers(config))
     .max_connections(server.connections_per_worker)
@@ -134,6 +138,7 @@ fn open_doors(
     .keep_alive(Duration::from_secs(server.keep_alive_secs))
     .shutdown_timeout(server.shutdown_secs)
     .tcp_nodelay(true)
+    .on_connect(ws::remember_socket)
     .disable_signals()
     .bind(server.listen)
     .with_context(|| format!("cannot listen on {} (server.listen)", server.listen))?;
@@ -150,18 +155,41 @@ fn open_doors(
     Ok((address, doors))
 }
 
-fn rest(config: &Config, core: &Core, authenticator: Authenticator, health: Arc<Health>) -> Rest {
-    Rest {
+/// The WebSocket door.
+fn door(config: &Config, core: &Core, authenticator: Authenticator, delivery: Arc<Delivery>, epoch: String) -> Door {
+    let limits = &config.limits;
+    Door {
         authenticator: Arc::new(authenticator),
         clock: Arc::clone(&core.clock),
         principals: Arc::clone(&core.principals),
-        conversations: Arc::clone(&core.conversations),
         messages: Arc::new(Messages::new(Arc::clone(&core.store), Arc::clone(&core.bus))),
         devices: Arc::new(Devices::new(
             Arc::<dyn Store>::clone(&core.store),
             Arc::clone(&core.clock),
-            config.limits.acks_per_frame,
+            limits.acks_per_frame,
         )),
+        delivery,
+        hello_timeout: Duration::from_secs(config.server.hello_timeout_secs),
+        heartbeat: Duration::from_secs(config.server.heartbeat_secs),
+        limits: reply::Limits {
+            content_bytes: limits.content_bytes,
+            frame_bytes: limits.frame_bytes,
+            acks_per_frame: limits.acks_per_frame,
+            recall_window_secs: limits.recall_window_secs,
+        },
+        store_epoch: epoch,
+    }
+}
+
+/// The REST door, over the same services as the other one.
+fn rest(config: &Config, core: &Core, door: &Door, health: Arc<Health>) -> Rest {
+    Rest {
+        authenticator: Arc::clone(&door.authenticator),
+        clock: Arc::clone(&core.clock),
+        principals: Arc::clone(&core.principals),
+        conversations: Arc::clone(&core.conversations),
+        messages: Arc::clone(&door.messages),
+        devices: Arc::clone(&door.devices),
         health,
         limits: Limits {
             content_bytes: config.limits.content_bytes,

@@ -71,7 +71,11 @@ const PLACES: &[(&str, &[&str], &str)] = &[
         "text of a time at the edge; inside it is milliseconds",
     ),
     ("tokio", &[EVERYWHERE], "channels, timers, signals"),
-    ("tokio-util", &["transport/ws"], "the frame codec reads a stream of bytes"),
+    (
+        "tokio-util",
+        &["transport/ws"],
+        "the frame codec reads a stream of bytes",
+    ),
     ("tracing", &[EVERYWHERE], "logs"),
     (
         "tracing-actix-web",
