@@ -79,6 +79,12 @@ impl Delivery {
         }
     }
 
+    /// How many bytes may wait for one connection.
+    #[must_use]
+    pub fn outbound_bytes(&self) -> usize {
+        self.shared.options.bounds.bytes
+    }
+
     /// How many sessions have said hello.
     #[must_use]
     pub fn online(&self) -> usize {

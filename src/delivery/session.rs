@@ -1,7 +1,7 @@
 //! One open line of one device: who is on it, its outbox, and the sends that wait for their answers.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -56,6 +56,9 @@ pub struct Introduced {
 pub struct Session {
     who: Introduced,
     waiting: Mutex<HashMap<u64, Waiting>>,
+    /// Sends whose refusal is being put into words: they count as waiting, or a client that is refused over and over
+    /// could make its actor look up more and more.
+    refusing: AtomicUsize,
     tickets: AtomicU64,
     since: Instant,
     heard_ms: AtomicU64,
@@ -68,6 +71,7 @@ impl Session {
         Self {
             who,
             waiting: Mutex::default(),
+            refusing: AtomicUsize::new(0),
             tickets: AtomicU64::new(0),
             since: Instant::now(),
             heard_ms: AtomicU64::new(0),
@@ -112,7 +116,7 @@ impl Session {
     /// Remembers a send until its answer comes; `None` when too many wait.
     pub fn await_answer(&self, send: Waiting) -> Option<SessionReply> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.len() >= SENDS_WAITING_MAX {
+        if waiting.len() + self.refusing.load(Ordering::SeqCst) >= SENDS_WAITING_MAX {
             return None;
         }
         // Not the frame's own id: a client may use one twice.
@@ -136,12 +140,18 @@ impl Session {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Hands a refusal to the session's actor. Its mailbox holds as many as can wait, so it is full only when the
-    /// actor is gone.
+    /// Hands a refusal to the session's actor, which calls [`Session::refused`] when it has replied. Its mailbox holds
+    /// as many as can wait, so it is full only when the actor is gone.
     pub fn refuse(&self, refused: Refused) {
+        self.refusing.fetch_add(1, Ordering::SeqCst);
         if self.who.refusals.try_send(refused).is_err() {
             tracing::debug!(session = self.who.id, "a refusal came after its session had ended");
         }
+    }
+
+    /// A refusal has been given to the client.
+    pub fn refused(&self) {
+        self.refusing.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Something came from the client.
@@ -155,5 +165,32 @@ impl Session {
     pub fn silent_for(&self, now: Instant) -> Duration {
         let heard = self.since + Duration::from_millis(self.heard_ms.load(Ordering::Relaxed));
         now.duration_since(heard)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::delivery::tests::support::session;
+
+    #[actix::test]
+    async fn b85_sends_that_are_being_refused_count_as_waiting() {
+        let session = session(1, Principal::user(1), "phone");
+        let send = || Waiting {
+            frame: 1,
+            conversation_id: ConversationId::new(7).unwrap(),
+            client_message_id: ClientMessageId::parse("k").unwrap(),
+        };
+        for _ in 0..SENDS_WAITING_MAX {
+            let ticket = session.await_answer(send()).unwrap().frame;
+            let frame = session.answered(ticket).unwrap().frame;
+            session.refuse(Refused {
+                frame,
+                error: CommandError::Unavailable,
+            });
+        }
+        assert_eq!((session.waiting(), session.await_answer(send())), (0, None));
+        session.refused();
+        assert!(session.await_answer(send()).is_some());
     }
 }

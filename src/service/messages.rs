@@ -34,6 +34,38 @@ pub struct HistoryPage {
     pub has_more: bool,
 }
 
+/// What a message has on the wire besides its content, at the most.
+const MESSAGE_OVERHEAD_BYTES: usize = 2_048;
+
+impl HistoryPage {
+    /// The page cut to about `bytes_max`, at least one message; what is cut off is on the far side (`oldest_first`: the
+    /// newer end).
+    #[must_use]
+    pub fn within(mut self, bytes_max: usize, oldest_first: bool) -> Self {
+        let size = |message: &Message| message.content.as_str().len() + MESSAGE_OVERHEAD_BYTES;
+        let mut bytes = 0_usize;
+        let mut fits = |message: &Message| {
+            bytes += size(message);
+            bytes <= bytes_max
+        };
+        let kept = if oldest_first {
+            self.items.iter().take_while(|message| fits(message)).count()
+        } else {
+            self.items.iter().rev().take_while(|message| fits(message)).count()
+        };
+        let kept = kept.max(1);
+        if kept < self.items.len() {
+            self.has_more = true;
+            if oldest_first {
+                self.items.truncate(kept);
+            } else {
+                self.items.drain(..self.items.len() - kept);
+            }
+        }
+        self
+    }
+}
+
 /// What became of a send.
 #[derive(Clone, Debug)]
 pub struct Sent {
@@ -169,4 +201,47 @@ pub(super) async fn member_access(
         .await?
         .ok_or(DomainError::ConversationNotFound)?;
     Ok((header, member.ok_or(DomainError::NotAMember)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{ChangeSeq, Content, CountNo, MessageType, Timestamp, chain};
+
+    fn page(sizes: &[usize]) -> HistoryPage {
+        let conversation_id = ConversationId::new(7).unwrap();
+        let message = |(at, size): (usize, &usize)| Message {
+            message_id: MessageId::new(1).unwrap(),
+            conversation_id,
+            seq: Seq::new(i64::try_from(at).unwrap() + 1),
+            sender: Principal::user(1),
+            client_message_id: None,
+            message_type: MessageType::Text,
+            content: Content::trusted(&"x".repeat(*size)),
+            quoted_message_id: None,
+            status: MessageStatus::Normal,
+            sent_at: Timestamp::default(),
+            edited_at: None,
+            change_seq: ChangeSeq::ZERO,
+            count_no: CountNo::ZERO,
+            content_hash: chain::content_hash(""),
+            chain_hash: chain::genesis(conversation_id),
+        };
+        let items = sizes.iter().enumerate().map(message).collect();
+        HistoryPage { items, has_more: false }
+    }
+
+    #[test]
+    fn a_page_is_cut_on_its_far_side_and_never_to_nothing() {
+        let kept = |page: HistoryPage| {
+            let seqs: Vec<i64> = page.items.iter().map(|message| message.seq.get()).collect();
+            (seqs, page.has_more)
+        };
+        let max = 2 * (1_000 + MESSAGE_OVERHEAD_BYTES);
+        assert_eq!(kept(page(&[1_000; 2]).within(max, true)), (vec![1, 2], false));
+        assert_eq!(kept(page(&[1_000; 3]).within(max, true)), (vec![1, 2], true));
+        assert_eq!(kept(page(&[1_000; 3]).within(max, false)), (vec![2, 3], true));
+        assert_eq!(kept(page(&[1_000; 3]).within(1, false)), (vec![3], true));
+        assert_eq!(kept(page(&[]).within(1, true)), (vec![], false));
+    }
 }

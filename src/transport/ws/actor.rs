@@ -327,7 +327,15 @@ impl SessionActor {
             limit: history.limit,
         };
         let (door, viewer) = (Arc::clone(&self.door), session.principal());
-        let asked = async move { door.messages.history(viewer, query).await };
+        // A page of 200 large messages would be taken for a client that does not read.
+        let bytes_max = door.delivery.outbound_bytes() / 2;
+        let asked = async move {
+            Ok(door
+                .messages
+                .history(viewer, query)
+                .await?
+                .within(bytes_max, query.after_seq.is_some()))
+        };
         let done = move |actor: &mut Self, page: crate::service::HistoryPage, _: &mut Context<Self>| {
             actor.reply(&reply::History {
                 reply_to: id,
@@ -453,6 +461,11 @@ impl Handler<Refused> for SessionActor {
         let door = Arc::clone(&self.door);
         let words = async move { door.messages.refusal(error).await };
         let refused = words.into_actor(self);
-        ctx.spawn(refused.map(move |error, actor: &mut Self, _| actor.refuse(Some(frame), error)));
+        ctx.spawn(refused.map(move |error, actor: &mut Self, _| {
+            actor.refuse(Some(frame), error);
+            if let Some(session) = actor.session() {
+                session.refused();
+            }
+        }));
     }
 }
