@@ -62,7 +62,7 @@ pub enum Item {
 }
 
 impl Item {
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Push { frame, .. }
             | Self::Join { frame, .. }

@@ -30,3 +30,11 @@ pub struct Options {
     /// `server.heartbeat_secs`
     pub heartbeat: Duration,
 }
+
+impl Options {
+    /// So much is handed to a connection before it is let write. Small outbound queues ask for small pieces: a client
+    /// that reads must never be taken for a slow one.
+    fn turn_bytes(&self) -> usize {
+        fan::FAN_BYTES_MAX.min(self.bounds.bytes / 4)
+    }
+}

@@ -9,7 +9,7 @@ use dashmap::DashMap;
 use tokio::time::Instant;
 
 use super::Options;
-use super::fan::{self, FAN_BYTES_MAX};
+use super::fan;
 use super::hub::{Answered, Deliver};
 use super::outbox::{CONTROL_GRACE, Outbox};
 use super::shared::{HubHandle, Shared};
@@ -125,8 +125,7 @@ impl Publisher for Delivery {
         if self.shared.sessions.count() == 0 {
             return;
         }
-        // Small outbound queues ask for small pieces: a client that reads must never be taken for a slow one.
-        let bytes_max = FAN_BYTES_MAX.min(self.shared.options.bounds.bytes / 4);
+        let bytes_max = self.shared.options.turn_bytes();
         for fan in fan::fans(&committed, &self.shared.sessions, bytes_max) {
             let fan = Arc::new(fan);
             self.shared.each_hub(|hub| hub.send(Deliver(Arc::clone(&fan))));

@@ -55,7 +55,7 @@ impl Shared {
         let (index, load) = (hubs.len(), Arc::<HubLoad>::default());
         let hub = HubHandle {
             index,
-            address: Hub::start_here(index, Arc::clone(self), Arc::clone(&load)),
+            address: Arc::new(RwLock::new(Hub::start_here(index, Arc::clone(self), Arc::clone(&load)))),
             load,
             shared: Arc::clone(self),
         };
@@ -77,7 +77,7 @@ impl Shared {
 
     /// To every hub; a hub that has too much to do does not get it.
     pub(super) fn spread_sheddable(&self, fan: &Arc<Fan>) {
-        self.each_hub(|hub| drop(hub.address.try_send(Deliver(Arc::clone(fan)))));
+        self.each_hub(|hub| drop(hub.try_send(Deliver(Arc::clone(fan)))));
     }
 
     /// Once in `every` for a sender in a conversation.
@@ -107,7 +107,7 @@ impl HubLoad {
         self.overruns.load(Ordering::SeqCst)
     }
 
-    /// One session fewer.
+    /// One session fewer here.
     pub(super) fn leave(&self) {
         self.sessions.fetch_sub(1, Ordering::SeqCst);
     }
@@ -122,7 +122,8 @@ impl HubLoad {
 #[derive(Clone)]
 pub struct HubHandle {
     index: usize,
-    address: Addr<Hub>,
+    /// Changes only when a hub has panicked.
+    address: Arc<RwLock<Addr<Hub>>>,
     load: Arc<HubLoad>,
     shared: Arc<Shared>,
 }
@@ -135,8 +136,9 @@ impl HubHandle {
     }
 
     /// Lets a session in: enters it, replaces an older one of the same device, reads its memberships, queues `welcome`.
-    /// `true` = it is welcomed; `false` = the store or the hub did not answer.
+    /// `true` = it is welcomed; `false` = the store or the hub did not answer. Called on the hub's own arbiter.
     pub async fn register(&self, session: Arc<Session>, welcome: Bytes) -> bool {
+        self.revive();
         let (ready, welcomed) = oneshot::channel();
         let overruns = self.load.overruns();
         // Entered before the memberships are read: a commit that does not see the session is seen by the reading.
@@ -148,7 +150,7 @@ impl HubHandle {
             ready,
             overruns,
         };
-        if self.address.try_send(register).is_err() {
+        if self.try_send(register).is_err() {
             self.load.leave();
             self.shared.sessions.leave(&session);
             return false;
@@ -162,18 +164,18 @@ impl HubHandle {
         departed.push(session.id());
         drop(departed);
         // A hub without room finds it at its next tick.
-        drop(self.address.try_send(Sweep));
+        drop(self.try_send(Sweep));
     }
 
     /// Answers behind everything that was queued before; `false` = the hub is behind.
     #[must_use]
     pub fn ping(&self, session: u64, frame: u64) -> bool {
-        self.address.try_send(Ping { session, frame }).is_ok()
+        self.try_send(Ping { session, frame }).is_ok()
     }
 
     /// Passes typing on; it is the first thing that is shed.
     pub fn typing(&self, session: u64, conversation_id: ConversationId) {
-        drop(self.address.try_send(Typing {
+        drop(self.try_send(Typing {
             session,
             conversation_id,
         }));
@@ -189,8 +191,32 @@ impl HubHandle {
         M: Message<Result = ()> + Send + 'static,
         Hub: Handler<M>,
     {
-        if let Err(SendError::Full(_)) = self.address.try_send(message) {
+        if let Err(SendError::Full(_)) = self.try_send(message) {
             self.load.overruns.fetch_add(1, Ordering::SeqCst);
         }
+    }
+
+    fn try_send<M>(&self, message: M) -> Result<(), SendError<M>>
+    where
+        M: Message<Result = ()> + Send + 'static,
+        Hub: Handler<M>,
+    {
+        let address = self.address.read().unwrap_or_else(PoisonError::into_inner);
+        address.try_send(message)
+    }
+
+    /// A hub that has panicked took its sessions with it, and nothing else: the next one to come starts a new one.
+    fn revive(&self) {
+        let alive = self.address.read().unwrap_or_else(PoisonError::into_inner).connected();
+        if !alive {
+            tracing::error!(hub = self.index, "a hub had panicked; a new one is started");
+            let hub = Hub::start_here(self.index, Arc::clone(&self.shared), Arc::clone(&self.load));
+            *self.address.write().unwrap_or_else(PoisonError::into_inner) = hub;
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn panic(&self) {
+        self.send(super::hub::Panic);
     }
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::super::fan::{FAN_BYTES_MAX, Fan, Item};
+use super::super::fan::{Fan, Item};
 use super::super::session::{Refused, Session};
 use super::super::shared::{HubLoad, Shared};
 use super::super::wire::{self, Close};
@@ -71,18 +71,18 @@ impl Hub {
 
     /// After a long turn the connections of this arbiter may write before it goes on.
     fn end_turn(&mut self, ctx: &mut Context<Self>) {
-        if self.turn_bytes >= FAN_BYTES_MAX || self.turn_pushes >= TURN_PUSHES_MAX {
+        if self.turn_bytes >= self.shared.options.turn_bytes() || self.turn_pushes >= TURN_PUSHES_MAX {
             (self.turn_bytes, self.turn_pushes) = (0, 0);
             tokio::task::yield_now().into_actor(self).wait(ctx);
         }
     }
 
     fn deliver(&mut self, conversation: ConversationId, item: &Item, now: Instant) {
+        self.turn_bytes += item.bytes();
         match item {
             Item::Push { frame, spare } => {
                 let listening = self.roster.listening(conversation);
                 self.turn_pushes += listening.len();
-                self.turn_bytes += frame.len();
                 for session in listening {
                     if !spare.as_ref().is_some_and(|spare| session.is(spare)) {
                         session.outbox().push(frame.clone(), now);
@@ -164,9 +164,23 @@ impl Hub {
     fn sweep(&mut self) {
         for id in self.load.departed() {
             if let Some(session) = self.roster.remove(id) {
-                self.load.leave();
-                self.shared.sessions.leave(&session);
+                self.forget(&session);
             }
+        }
+    }
+
+    fn forget(&self, session: &Session) {
+        self.load.leave();
+        self.shared.sessions.leave(session);
+    }
+}
+
+impl Drop for Hub {
+    /// A panic, or the end of the process: nobody would tell these sessions anything any more.
+    fn drop(&mut self) {
+        for session in self.roster.all() {
+            session.outbox().close(Close::TryAgainLater);
+            self.forget(session);
         }
     }
 }
@@ -233,8 +247,7 @@ impl Handler<Register> for Hub {
         let (id, principal) = (register.session.id(), register.session.principal());
         if register.ready.is_closed() {
             // It ended while this message waited; its end may have been seen already.
-            self.load.leave();
-            return self.shared.sessions.leave(&register.session);
+            return self.forget(&register.session);
         }
         if register.overruns != self.overruns_seen {
             // What was lost while this message waited may have been for this session.
@@ -335,5 +348,20 @@ impl Handler<Typing> for Hub {
         };
         let items = vec![item];
         self.shared.spread_sheddable(&Arc::new(Fan { conversation_id, items }));
+    }
+}
+
+/// For tests.
+#[cfg(test)]
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(in super::super) struct Panic;
+
+#[cfg(test)]
+impl Handler<Panic> for Hub {
+    type Result = ();
+
+    fn handle(&mut self, _panic: Panic, _ctx: &mut Context<Self>) {
+        panic!("on purpose");
     }
 }

@@ -8,5 +8,7 @@
 mod actor;
 mod roster;
 
+#[cfg(test)]
+pub(super) use actor::Panic;
 pub(super) use actor::{Answered, Deliver, Ping, Register, Sweep, Typing};
 pub use actor::{HUB_MAILBOX_MAX, Hub};

@@ -223,6 +223,20 @@ fn say(principal: Principal, name: &str, words: &str) -> Command {
     })
 }
 
+fn say_long(principal: Principal, n: usize, words: &str) -> Command {
+    let Command::Send(send) = say(principal, "x", words.get(..100).unwrap_or(words)) else {
+        panic!()
+    };
+    let content = Content::trusted(&format!("{{\"text\":\"{words}\"}}"));
+    let client_message_id = ClientMessageId::parse(&format!("long {n}")).unwrap();
+    Command::Send(Send {
+        content_hash: chain::content_hash(content.as_str()),
+        content,
+        client_message_id,
+        ..send
+    })
+}
+
 fn add(principal: Principal) -> Command {
     Command::AddMembers {
         origin: origin(ANN, None),
@@ -472,4 +486,36 @@ async fn a_kicked_device_is_cut_and_the_others_of_its_owner_are_not() {
     world.delivery.kick(BOB, &device("phone"));
     assert_eq!(texts(&phone), ["4010"]);
     assert!(desk.outbox().is_open());
+}
+
+#[actix::test]
+async fn a_hub_that_panics_ends_its_sessions_and_the_next_one_to_come_finds_a_new_one() {
+    let mut world = World::new();
+    let old = world.online(1, BOB, "phone").await;
+    world.hub.panic();
+    settle().await;
+    assert_eq!(texts(&old), ["1013"]);
+    world.hub.unregister(&old);
+    let new = world.online(2, BOB, "phone").await;
+    world.commit(vec![say(ANN, "x", "hi")]);
+    assert_eq!(world.heard(&new).await, ["new 2 hi"]);
+    assert_eq!(world.delivery.online(), 1);
+}
+
+#[actix::test]
+async fn b87_a_burst_is_handed_over_in_turns_so_that_a_client_that_reads_is_not_taken_for_a_slow_one() {
+    let mut world = World::new();
+    let reader = world.online(1, BOB, "d").await;
+    let words = "x".repeat(60_000);
+    for n in 0..40 {
+        world.commit(vec![say(ANN, "x", &format!("{n}")), say_long(ANN, n, &words)]);
+    }
+    // A connection is written to whenever its task gets its turn.
+    let mut heard = 0;
+    for _ in 0..200 {
+        heard += texts(&reader).len();
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(heard, 80);
+    assert!(reader.outbox().is_open());
 }

@@ -100,7 +100,13 @@ impl<S> Inbound<S> {
                 self.lost = true;
                 Close::Malformed
             })?;
-            let Some(frame) = frame else { return Ok(None) };
+            let Some(frame) = frame else {
+                if self.buffer.is_empty() {
+                    // The memory too: a large frame must not stay with an idle connection (B87).
+                    self.buffer = BytesMut::new();
+                }
+                return Ok(None);
+            };
             if let Some(heard) = self.whole(frame)? {
                 return Ok(Some(heard));
             }
