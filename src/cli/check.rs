@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use indicatif::{HumanCount, HumanDuration, ProgressBar};
+use indicatif::{HumanCount, ProgressBar};
 use tokio::time::Instant;
 
 use self::audit::{Counts, Finding};
@@ -56,7 +56,7 @@ pub(super) async fn run(config: Config) -> anyhow::Result<ExitCode> {
         HumanCount(changes),
         HumanCount(members),
         HumanCount(quotes),
-        HumanDuration(started.elapsed()),
+        progress::rate(messages, started.elapsed()),
     );
     if report.found == 0 {
         println!("in order: no hole, no double; heads, counts, hash chain, changes, quotes and read positions agree");

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use indicatif::{HumanCount, HumanDuration, ProgressBar};
+use indicatif::{HumanCount, ProgressBar};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
@@ -71,7 +71,7 @@ pub(super) async fn run(mut config: Config, arguments: Arguments) -> anyhow::Res
         HumanCount(tally.there),
         HumanCount(tally.skipped.count),
         survey.rooms.len(),
-        HumanDuration(started.elapsed()),
+        progress::rate(tally.sent + tally.there, started.elapsed()),
     );
     for named in &tally.skipped.named {
         println!("skipped {named}");

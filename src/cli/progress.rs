@@ -1,6 +1,8 @@
 //! The bar of the long commands. It draws on stderr, and only on a terminal.
 
-use indicatif::{ProgressBar, ProgressStyle};
+use std::time::Duration;
+
+use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 
 /// `length` things of the name `what`, with rate and remaining time.
 pub(super) fn bar(length: u64, what: &str) -> ProgressBar {
@@ -10,4 +12,11 @@ pub(super) fn bar(length: u64, what: &str) -> ProgressBar {
         bar.set_style(style);
     }
     bar
+}
+
+/// What a second brought, for the last line.
+pub(super) fn rate(count: u64, elapsed: Duration) -> String {
+    let millis = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX).max(1);
+    let per_second = count.saturating_mul(1_000) / millis;
+    format!("{:.1} s ({}/s)", elapsed.as_secs_f64(), HumanCount(per_second))
 }

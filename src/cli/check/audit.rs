@@ -1,12 +1,12 @@
 //! One conversation compared with itself: every rule that a store can break, in pages, with bounded memory.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fmt;
 
 use crate::domain::chain::{chain_hash, content_hash, genesis};
 use crate::domain::{
-    ChangeSeq, ClientMessageId, ConversationId, CountNo, Digest, Head, Kind, Message, MessageId, MessageStatus,
-    Principal, PrincipalType, Seq, Status,
+    ChangeSeq, ConversationId, CountNo, Digest, Head, KeyRecord, Kind, Message, MessageId, MessageStatus,
+    PrincipalType, Seq, Status,
 };
 use crate::storage::{Ledger, Store, StoreResult};
 
@@ -245,25 +245,21 @@ impl<'a> Reading<'a> {
     async fn keys(&mut self, page: &[Message]) -> StoreResult<()> {
         let keyed = page.iter().filter_map(|message| {
             let key = message.client_message_id.clone()?;
-            Some((message.sender, key, message.message_id, message.seq))
+            Some(((message.sender, key), message))
         });
-        let keyed: Vec<(Principal, ClientMessageId, MessageId, Seq)> = keyed.collect();
-        let asked: Vec<_> = keyed.iter().map(|(sender, key, ..)| (*sender, key.clone())).collect();
-        let mut records: Vec<_> = self.store.keys(self.id, &asked).await?;
-        records.sort_unstable_by_key(|(_, record)| record.message_id);
-        for (sender, key, message_id, seq) in keyed {
-            let from = records.partition_point(|(_, record)| record.message_id < message_id);
-            let same = |((who, what), _): &&(_, _)| *who == sender && *what == key;
-            let own = records.get(from).filter(|(_, record)| record.message_id == message_id);
-            let others = records
-                .iter()
-                .filter(same)
-                .filter(|(_, record)| record.message_id != message_id);
-            if let Some((_, other)) = others.clone().next() {
-                let what = format!("has the key of seq {} again (INV-IDEM-1)", other.seq);
-                self.find(Some(seq), what);
-            } else if own.is_none() {
-                self.find(Some(seq), "is not found by its key (INV-IDEM-1)");
+        let (asked, keyed): (Vec<_>, Vec<&Message>) = keyed.unzip();
+        let mut by_key: HashMap<_, Vec<KeyRecord>> = HashMap::new();
+        for (key, record) in self.store.keys(self.id, &asked).await? {
+            by_key.entry(key).or_default().push(record);
+        }
+        for (key, message) in asked.iter().zip(keyed) {
+            let records = by_key.get(key).map_or(&[][..], Vec::as_slice);
+            let other = records.iter().find(|record| record.message_id != message.message_id);
+            if let Some(other) = other {
+                let what = format!("has the key of seq {} as well (INV-IDEM-1)", other.seq);
+                self.find(Some(message.seq), what);
+            } else if records.is_empty() {
+                self.find(Some(message.seq), "is not found by its key (INV-IDEM-1)");
             }
         }
         Ok(())

@@ -150,7 +150,7 @@ fn every_kind_of_damage_is_found_and_named() {
             (format!("UPDATE im_member SET last_read_seq = 9999 {in_one} AND principal_id = 2"), "read up to 9999"),
             (
                 format!("{WITHOUT_KEYS} UPDATE im_message SET client_message_id = CAST('0' AS BLOB) {in_one} AND seq = 4"),
-                "seq 4: has the key of seq 2 again",
+                "seq 4: has the key of seq 2 as well",
             ),
             (
                 format!("{WITHOUT_KEYS} INSERT INTO im_message SELECT * FROM im_message {in_one} AND seq = 7"),
