@@ -199,7 +199,7 @@ mod tests {
                     hex_digits -= 1;
                 } else if in_string && !escaped && c != '"' && c != '\\' && roll.is_multiple_of(3) {
                     for unit in c.encode_utf16(&mut [0; 2]) {
-                        out.push_str(&format!("\\u{unit:04x}"));
+                        write!(out, "\\u{unit:04x}").unwrap();
                     }
                     continue;
                 }

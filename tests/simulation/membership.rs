@@ -192,7 +192,8 @@ fn positions_are_in_range(place: &Stored, timeline: &Timeline, found: &mut Findi
     }
 }
 
-/// Whoever hears a node hears nothing with a seq at which they were no member.
+/// Whoever hears a node hears nothing with a seq at which they were no member. A writer that starts anew is taken to be
+/// heard by the members of that moment.
 pub(crate) fn nothing_reaches_who_is_no_member(run: &Run) -> Findings {
     let mut found = Findings::of("REMOVED");
     for (stream, told) in &run.history.streams {

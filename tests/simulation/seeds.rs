@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use indicatif::{ProgressBar, ProgressStyle};
+
 use crate::checks;
 use crate::faults::{Dice, Knobs};
 use crate::world::{Run, World};
@@ -80,16 +82,24 @@ fn every_seed_keeps_every_invariant() {
         Some(seed) => (seed, 1),
         None => (0, from_environment("ONESCRIBE_SIM_SEEDS").unwrap_or(SEEDS)),
     };
+    // Only a long run shows how far it is.
+    let bar = if count > SEEDS {
+        ProgressBar::new(count)
+    } else {
+        ProgressBar::hidden()
+    };
+    bar.set_style(ProgressStyle::with_template("{wide_bar} {pos}/{len} seeds, {per_sec}, {eta} left").unwrap());
     let (mut corners, mut complaints) = (BTreeSet::new(), Vec::new());
     for seed in first..first + count {
         let mut run = run(seed);
+        bar.inc(1);
         corners.append(&mut run.history.corners);
         complaints.extend(complaint(seed, &run));
+        if count == 1 && !complaints.is_empty() {
+            eprintln!("{:#?}", run.history);
+        }
         if complaints.len() == COMPLAINTS_MAX {
             break;
-        }
-        if count > SEEDS && (seed + 1) % 1_000 == 0 {
-            eprintln!("{} of {count} seeds", seed + 1);
         }
     }
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
