@@ -62,10 +62,10 @@ impl Knobs {
             nodes: 1 + dice.below(3).min(1),
             clients: 2 + dice.below(4),
             conversations: 1 + dice.below(3),
-            sends: 4 + dice.below(12),
+            sends: 6 + dice.below(16),
             strays: rough(500),
             commit_fails: rough(150),
-            commit_is_ambiguous: rough(200),
+            commit_is_ambiguous: rough(350),
             answer_is_lost: rough(200),
             crash_node: rough(8),
             crash_seat: rough(12),
@@ -138,7 +138,7 @@ impl SeededFaults {
         if !self.dice.per_mille(self.knobs.commit_is_ambiguous) {
             return Fault::None;
         }
-        match self.dice.below(3) {
+        match self.dice.below(4) {
             0 => Fault::UnknownStored,
             1 => Fault::UnknownNotStored,
             _ => Fault::UnknownStoredLater(u32::try_from(1 + self.dice.below(12)).unwrap()),

@@ -275,7 +275,8 @@ impl World {
         self.workload.asked(request, wish);
         if self.calm || !self.dice.per_mille(self.knobs.answer_is_lost / 2) {
             let owner = usize::try_from(asked.conversation.get()).unwrap() % self.nodes.len();
-            let stray = self.dice.per_mille(self.knobs.strays);
+            // In the end the owner alone serves: one that stays behind for ever is noticed.
+            let stray = !self.calm && self.dice.per_mille(self.knobs.strays);
             let node = if stray {
                 self.dice.below(self.nodes.len())
             } else {
