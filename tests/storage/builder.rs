@@ -11,31 +11,31 @@ use onescribe::domain::{
 use onescribe::storage::{Commit, CommitResult, Writer};
 
 /// 2026-01-01, in milliseconds.
-pub const NOW: i64 = 1_767_225_600_000;
+pub(crate) const NOW: i64 = 1_767_225_600_000;
 
 /// Ids that no other test of this process has.
-pub fn next_id() -> i64 {
+pub(crate) fn next_id() -> i64 {
     static NEXT: AtomicI64 = AtomicI64::new((NOW - onescribe::domain::snowflake::EPOCH_MS) << 22);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 /// A new id of a conversation.
-pub fn conversation_id() -> ConversationId {
+pub(crate) fn conversation_id() -> ConversationId {
     ConversationId::new(next_id()).unwrap()
 }
 
-pub fn key(text: &str) -> ClientMessageId {
+pub(crate) fn key(text: &str) -> ClientMessageId {
     ClientMessageId::parse(text).unwrap()
 }
 
-pub fn origin(principal: Principal) -> Origin {
+pub(crate) fn origin(principal: Principal) -> Origin {
     Origin {
         principal,
         device: None,
     }
 }
 
-pub fn send(sender: Principal, client_message_id: &str, text: &str) -> Command {
+pub(crate) fn send(sender: Principal, client_message_id: &str, text: &str) -> Command {
     send_raw(
         sender,
         client_message_id,
@@ -43,7 +43,7 @@ pub fn send(sender: Principal, client_message_id: &str, text: &str) -> Command {
     )
 }
 
-pub fn send_raw(sender: Principal, client_message_id: &str, raw: &str) -> Command {
+pub(crate) fn send_raw(sender: Principal, client_message_id: &str, raw: &str) -> Command {
     let content = Content::parse(raw, &MessageType::Text, 1 << 20).unwrap();
     Command::Send(Send {
         origin: origin(sender),
@@ -56,11 +56,16 @@ pub fn send_raw(sender: Principal, client_message_id: &str, raw: &str) -> Comman
     })
 }
 
-pub fn group(creator: Principal, members: &[Principal]) -> Command {
+pub(crate) fn group(creator: Principal, members: &[Principal]) -> Command {
     create(Kind::Group, creator, members, None)
 }
 
-pub fn create(kind: Kind, creator: Principal, members: &[Principal], creation_key: Option<CreationKey>) -> Command {
+pub(crate) fn create(
+    kind: Kind,
+    creator: Principal,
+    members: &[Principal],
+    creation_key: Option<CreationKey>,
+) -> Command {
     Command::Create(Create {
         origin: origin(creator),
         kind,
@@ -75,14 +80,14 @@ pub fn create(kind: Kind, creator: Principal, members: &[Principal], creation_ke
 
 /// A conversation in memory, as its writer holds it.
 #[derive(Clone)]
-pub struct Held {
-    pub id: ConversationId,
-    pub state: Option<Conversation>,
-    pub now: i64,
+pub(crate) struct Held {
+    pub(crate) id: ConversationId,
+    pub(crate) state: Option<Conversation>,
+    pub(crate) now: i64,
 }
 
 impl Held {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             id: conversation_id(),
             state: None,
@@ -91,7 +96,7 @@ impl Held {
     }
 
     /// What these commands ask the store for.
-    pub fn decide(&self, commands: &[Command]) -> Commit {
+    pub(crate) fn decide(&self, commands: &[Command]) -> Commit {
         self.try_decide(commands).expect("the rules allow it")
     }
 
@@ -136,15 +141,22 @@ impl Held {
         })
     }
 
+    /// As a writer that was loaded anew: it does not know which keys were used.
+    pub(crate) fn forget_keys(&mut self) {
+        if let Some(state) = &mut self.state {
+            state.recent = onescribe::domain::conversation::RecentKeys::default();
+        }
+    }
+
     /// What was committed becomes true.
-    pub fn apply(&mut self, commit: &Commit) {
+    pub(crate) fn apply(&mut self, commit: &Commit) {
         for event in &commit.events {
             Conversation::apply(&mut self.state, event);
         }
     }
 
     /// Decides, stores and applies.
-    pub async fn commit(&mut self, writer: &mut dyn Writer, commands: &[Command]) {
+    pub(crate) async fn commit(&mut self, writer: &mut dyn Writer, commands: &[Command]) {
         self.now += 1;
         let commit = self.decide(commands);
         assert_eq!(writer.commit(std::slice::from_ref(&commit)).await, vec![Ok(())]);
@@ -152,19 +164,19 @@ impl Held {
     }
 
     /// A group that is stored.
-    pub async fn group(writer: &mut dyn Writer, creator: Principal, members: &[Principal]) -> Self {
+    pub(crate) async fn group(writer: &mut dyn Writer, creator: Principal, members: &[Principal]) -> Self {
         let mut held = Self::new();
         held.commit(writer, &[group(creator, members)]).await;
         held
     }
 }
 
-pub async fn commit_one(writer: &mut dyn Writer, commit: &Commit) -> CommitResult {
+pub(crate) async fn commit_one(writer: &mut dyn Writer, commit: &Commit) -> CommitResult {
     let mut results = writer.commit(std::slice::from_ref(commit)).await;
     assert_eq!(results.len(), 1);
     results.remove(0)
 }
 
-pub fn header(held: &Held) -> Arc<onescribe::domain::Header> {
+pub(crate) fn header(held: &Held) -> Arc<onescribe::domain::Header> {
     Arc::clone(&held.state.as_ref().unwrap().header)
 }

@@ -1,3 +1,11 @@
 //! The contract on PostgreSQL.
 
-crate::suite::contract!(crate::database::TestDatabase::postgres());
+use crate::database::TestDatabase;
+use crate::suite::Fixture;
+
+async fn fixture() -> Option<Fixture> {
+    Some(Fixture::on(TestDatabase::postgres().await?).await)
+}
+
+crate::suite::contract!(fixture());
+crate::suite::database_contract!(fixture());

@@ -1,3 +1,11 @@
 //! The contract on SQLite.
 
-crate::suite::contract!(async { Some(crate::database::TestDatabase::sqlite()) });
+use crate::database::TestDatabase;
+use crate::suite::Fixture;
+
+async fn fixture() -> Option<Fixture> {
+    Some(Fixture::on(TestDatabase::sqlite()).await)
+}
+
+crate::suite::contract!(fixture());
+crate::suite::database_contract!(fixture());

@@ -1,53 +1,123 @@
-//! The contract: each function is one sentence about every store.
+//! The list of the contract: each name is one sentence about every store.
 
 use std::sync::Arc;
 
-use onescribe::domain::{Principal, Seq};
 use onescribe::storage::Store;
+use onescribe::storage::sql::{OpenOptions, open};
 
-use super::builder::{Held, send};
+use super::database::TestDatabase;
 
-/// Runs the contract on what `$make` (a future of an optional database) gives.
-macro_rules! contract {
-    ($make:expr) => {
-        crate::suite::contract!(@each $make,
-            sent_messages_come_back_as_they_were,
-        );
-    };
-    (@each $make:expr, $($name:ident,)*) => {
-        $(
+/// A store that nobody else uses.
+pub(crate) struct Fixture {
+    pub(crate) store: Arc<dyn Store>,
+    /// None in memory.
+    pub(crate) database: Option<TestDatabase>,
+}
+
+impl Fixture {
+    /// On a database with fresh tables.
+    pub(crate) async fn on(database: TestDatabase) -> Self {
+        let store = open(&database.url, OpenOptions::default()).await.unwrap();
+        Self {
+            store,
+            database: Some(database),
+        }
+    }
+}
+
+/// Runs a list of tests on what `$make` (a future of an optional [`Fixture`]) gives.
+macro_rules! tests_on {
+    ($make:expr; $($module:ident :: { $($name:ident),+ $(,)? })+) => {
+        $($(
             #[tokio::test]
             async fn $name() {
-                if let Some(database) = $make.await {
-                    let store = onescribe::storage::sql::open(&database.url, Default::default()).await.unwrap();
-                    crate::suite::$name(std::sync::Arc::clone(&store)).await;
-                    store.close().await;
+                if let Some(fixture) = $make.await {
+                    crate::$module::$name(&fixture).await;
+                    fixture.store.close().await;
                 }
             }
-        )*
+        )+)+
+    };
+}
+pub(crate) use tests_on;
+
+/// What every store promises.
+macro_rules! contract {
+    ($make:expr) => {
+        $crate::suite::tests_on!($make;
+            commits::{
+                what_is_committed_comes_back_as_it_was,
+                a_commit_on_an_old_seq_is_fenced,
+                a_commit_on_an_old_change_seq_is_fenced,
+                a_commit_on_nothing_is_fenced,
+                a_used_key_stops_its_own_batch_only,
+                a_fenced_conversation_never_fails_its_neighbours,
+                a_mixed_batch_is_stored_as_a_whole,
+                large_batches_are_stored_in_order,
+                two_batches_of_one_conversation_are_stored_one_after_the_other,
+                of_100_creations_with_one_key_one_wins,
+                an_id_of_a_conversation_is_given_once,
+                a_group_of_5000_is_created_and_loaded,
+            }
+            keys::{
+                b31_client_keys_are_compared_as_bytes,
+                b31_creation_keys_are_compared_as_bytes,
+                b31_external_ids_are_compared_as_bytes,
+                b31_devices_and_settings_are_compared_as_bytes,
+                a_key_belongs_to_one_sender_and_one_conversation,
+                many_keys_are_found_at_once,
+                b104_content_comes_back_byte_for_byte,
+            }
+            conversations::{
+                sending_moves_the_senders_read_position_forward_only,
+                who_joins_has_nothing_unread,
+                who_left_is_no_member_and_may_come_back,
+                the_owner_who_leaves_hands_over,
+                a_conversation_is_seen_as_its_viewer_sees_it,
+                the_list_goes_by_latest_activity_page_by_page,
+                the_member_list_goes_by_joining_page_by_page,
+                changes_are_numbered_and_read_in_order,
+                the_ledger_tells_the_stored_counters,
+            }
+            pages::{
+                pages_are_ascending_and_their_bounds_exclusive,
+                a_message_is_found_by_its_id,
+                a_quote_is_looked_for_in_its_conversation,
+            }
+            people::{
+                provisioning_twice_changes_nothing,
+                thousands_are_provisioned_at_once,
+                of_100_askers_for_an_external_id_all_get_one_answer,
+                a_setting_is_made_once,
+                cursors_never_go_back_nor_beyond_the_head,
+                acknowledgements_of_strangers_are_passed_over,
+                many_cursors_are_acknowledged_at_once,
+                a_device_is_touched_with_and_without_a_platform,
+            }
+            nodes::{
+                two_nodes_get_different_workers,
+                of_20_claims_at_once_no_two_get_the_same,
+                the_1025th_node_is_refused_until_a_lease_ends,
+                a_released_worker_stays_released,
+                b09_a_claim_tells_the_newest_time_that_any_node_gave,
+            }
+        );
     };
 }
 pub(crate) use contract;
 
-const ANNA: Principal = Principal::user(1);
-const BEN: Principal = Principal::user(2);
-
-pub(crate) async fn sent_messages_come_back_as_they_were(store: Arc<dyn Store>) {
-    let mut writer = store.writer();
-    let mut held = Held::group(&mut *writer, ANNA, &[BEN]).await;
-    held.commit(&mut *writer, &[send(ANNA, "k1", "hello 😀"), send(BEN, "k2", "welt")])
-        .await;
-    let loaded = store.load(held.id).await.unwrap().unwrap();
-    let state = held.state.clone().unwrap();
-    assert_eq!(
-        (&loaded.header, loaded.head, &loaded.members),
-        (&state.header, state.head, &state.members)
-    );
-    let messages = store.messages_after(held.id, Seq::ZERO, 10).await.unwrap();
-    assert_eq!(messages.len(), 3);
-    assert_eq!(messages[1].content.as_str(), "{\"text\":\"hello 😀\"}");
-    let seen = store.seen(held.id, BEN).await.unwrap().unwrap();
-    assert_eq!(seen.membership.unwrap().last_read_seq, Seq::new(3));
-    assert_eq!(seen.last_message.as_ref(), messages.last());
-    println!("{:?}", store.durability().await.unwrap());
+/// What only a database has.
+macro_rules! database_contract {
+    ($make:expr) => {
+        $crate::suite::tests_on!($make;
+            raw::{
+                pages_leave_out_what_is_deleted_for_all_or_by_the_viewer,
+                who_comes_back_keeps_what_was_cleared,
+                b09_a_claim_looks_at_the_ids_that_are_stored,
+                a_store_whose_counter_and_messages_differ_is_not_loaded,
+                durability_is_told_by_the_database,
+            }
+        );
+    };
 }
+pub(crate) use database_contract;

@@ -7,22 +7,22 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use sqlx::{Connection, MySql, Postgres, QueryBuilder};
 
 /// Where a PostgreSQL for tests is.
-pub const POSTGRES_URL: &str = "ONESCRIBE_TEST_POSTGRES_URL";
+pub(crate) const POSTGRES_URL: &str = "ONESCRIBE_TEST_POSTGRES_URL";
 /// Where a MySQL or MariaDB for tests is.
-pub const MYSQL_URL: &str = "ONESCRIBE_TEST_MYSQL_URL";
+pub(crate) const MYSQL_URL: &str = "ONESCRIBE_TEST_MYSQL_URL";
 
 /// A database of its own for one test.
-pub struct TestDatabase {
+pub(crate) struct TestDatabase {
     /// For `storage::sql::open` or `--database-url`.
-    pub url: String,
+    pub(crate) url: String,
     server: Option<(String, String)>,
     /// The folder of an SQLite file; removed at the end.
-    pub folder: Option<tempfile::TempDir>,
+    pub(crate) folder: Option<tempfile::TempDir>,
 }
 
 impl TestDatabase {
     /// An SQLite file in a new folder.
-    pub fn sqlite() -> Self {
+    pub(crate) fn sqlite() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         Self {
             url: format!("sqlite://{}", folder.path().join("test.db").display()),
@@ -32,14 +32,14 @@ impl TestDatabase {
     }
 
     /// A new PostgreSQL database; `None` (and a line on stderr) where no server is given.
-    pub async fn postgres() -> Option<Self> {
+    pub(crate) async fn postgres() -> Option<Self> {
         static SAID: Once = Once::new();
         let server = server_url(POSTGRES_URL, "PostgreSQL", &SAID)?;
         Some(Self::on_server(server).await)
     }
 
     /// A new MySQL/MariaDB database; `None` (and a line on stderr) where no server is given.
-    pub async fn mysql() -> Option<Self> {
+    pub(crate) async fn mysql() -> Option<Self> {
         static SAID: Once = Once::new();
         let server = server_url(MYSQL_URL, "MySQL/MariaDB", &SAID)?;
         Some(Self::on_server(server).await)
@@ -64,14 +64,14 @@ impl TestDatabase {
     }
 
     /// The URL with another host and port, for a proxy in between.
-    pub fn through(&self, address: std::net::SocketAddr) -> String {
+    pub(crate) fn through(&self, address: std::net::SocketAddr) -> String {
         let (before, after) = self.url.rsplit_once('@').expect("a URL with a login");
         let (_, database) = after.split_once('/').expect("a URL with a database");
         format!("{before}@{address}/{database}")
     }
 
     /// Host and port of the server.
-    pub fn address(&self) -> String {
+    pub(crate) fn address(&self) -> String {
         let (_, after) = self.url.rsplit_once('@').expect("a URL with a login");
         after.split('/').next().expect("a host").to_owned()
     }

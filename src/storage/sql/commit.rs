@@ -20,6 +20,13 @@ use crate::storage::{Commit, CommitError, CommitResult, Writer};
 const COMMIT_WAIT_MAX: Duration = Duration::from_secs(10);
 /// The longest wait for a new connection.
 const CONNECT_WAIT_MAX: Duration = Duration::from_secs(5);
+/// Conversations with more than plain sends in one transaction: each needs several statements, and
+/// [`COMMIT_WAIT_MAX`] is for all of them.
+const GENERAL_PER_TRANSACTION: usize = 50;
+
+/// How often one conversation is tried when the database says that once more may help: with several nodes that create
+/// the same conversation, MySQL may see a deadlock several times.
+const AGAIN_TRIES_MAX: u32 = 5;
 
 /// How one attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +44,18 @@ enum Trouble {
 pub(super) enum WriteError {
     /// The database said so, or the connection broke.
     Sql(sqlx::Error),
-    /// The counters were not where they were expected.
-    Fenced,
+    /// What was found does not fit.
+    Refused(CommitError),
+}
+
+impl WriteError {
+    /// For a statement with unique keys that all mean the same.
+    pub(super) fn clash(error: sqlx::Error, meaning: CommitError) -> Self {
+        match &error {
+            sqlx::Error::Database(refusal) if refusal.is_unique_violation() => Self::Refused(meaning),
+            _ => Self::Sql(error),
+        }
+    }
 }
 
 impl From<sqlx::Error> for WriteError {
@@ -80,14 +97,19 @@ impl<DB: Dialect> SqlWriter<DB> {
         };
         timeout(CONNECT_WAIT_MAX, connecting)
             .await
-            .unwrap_or(Err(sqlx::Error::PoolTimedOut))
+            .unwrap_or_else(|_| Err(no_answer(CONNECT_WAIT_MAX)))
     }
+}
+
+fn no_answer(within: Duration) -> sqlx::Error {
+    let text = format!("no answer within {} s", within.as_secs());
+    sqlx::Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, text))
 }
 
 /// Nothing of an attempt whose COMMIT was refused is stored, unless the refusal itself is about the connection.
 fn judge<DB: Dialect>(error: &WriteError, progress: Progress) -> Trouble {
     let refusal = match error {
-        WriteError::Fenced => return Trouble::Refused(CommitError::Fenced),
+        WriteError::Refused(error) => return Trouble::Refused(*error),
         WriteError::Sql(sqlx::Error::Database(error)) => DB::refusal(error.as_ref()),
         WriteError::Sql(_) => Refusal::Lost,
     };
@@ -119,7 +141,7 @@ impl SqlWriter {
             let usable = match &written {
                 Ok(_) => true,
                 // In a transaction that has failed only ROLLBACK is possible; if that fails, the connection goes.
-                Err(WriteError::Fenced | WriteError::Sql(sqlx::Error::Database(_))) =>
+                Err(WriteError::Refused(_) | WriteError::Sql(sqlx::Error::Database(_))) =>
                     (&mut connection).execute("ROLLBACK").await.is_ok(),
                 Err(_) => false,
             };
@@ -127,7 +149,7 @@ impl SqlWriter {
         };
         let (written, usable) = match timeout(COMMIT_WAIT_MAX, writing).await {
             Ok(ended) => ended,
-            Err(_) => (Err(WriteError::Sql(sqlx::Error::PoolTimedOut)), false),
+            Err(_) => (Err(WriteError::Sql(no_answer(COMMIT_WAIT_MAX))), false),
         };
         let trouble = written.as_ref().err().map(|error| judge::<DB>(error, progress));
         let lost = trouble.is_some_and(|trouble| {
@@ -155,8 +177,10 @@ impl SqlWriter {
         while let Some(mut group) = groups.pop() {
             let members: Vec<&Commit> = group.iter().filter_map(|index| commits.get(*index).copied()).collect();
             let mut outcome = self.attempt(&members).await;
-            if outcome == Err(Trouble::Again) && group.len() == 1 {
+            let mut tries = 1;
+            while outcome == Err(Trouble::Again) && group.len() == 1 && tries < AGAIN_TRIES_MAX {
                 outcome = self.attempt(&members).await;
+                tries += 1;
             }
             let verdict = match outcome {
                 Ok(fenced) => {
@@ -213,7 +237,7 @@ async fn write(
     }
     connection.execute(DB::BEGIN_WRITE).await?;
     if DB::advance_heads(connection, &sends.heads).await? != u64::try_from(sends.heads.len()).unwrap_or(u64::MAX) {
-        return Err(WriteError::Fenced);
+        return Err(WriteError::Refused(CommitError::Fenced));
     }
     if !plain {
         store_general::<DB>(connection, group).await?;
@@ -244,10 +268,11 @@ impl Writer for SqlWriter {
             });
             let (plain, general): (Vec<usize>, Vec<usize>) =
                 first.into_iter().partition(|index| commits.get(*index).is_some_and(|commit| is_plain(commit)));
-            for group in [plain, general] {
-                if !group.is_empty() {
-                    self.store(&commits, group, &mut results).await;
-                }
+            if !plain.is_empty() {
+                self.store(&commits, plain, &mut results).await;
+            }
+            for group in general.chunks(GENERAL_PER_TRANSACTION) {
+                self.store(&commits, group.to_vec(), &mut results).await;
             }
             order = again;
         }

@@ -211,9 +211,17 @@ where
 {
     let mut connection = bounded(DB::Connection::connect_with(options)).await?;
     bounded(DB::prepare(&mut connection)).await?;
+    let locked = DB::lock_migration(&mut connection)
+        .await
+        .map_err(|error| store_error(&error))?;
+    if !locked {
+        return Err(StoreError::Unavailable(
+            "another process has been migrating this database for too long".into(),
+        ));
+    }
     let mut tries = 1;
     loop {
-        // PostgreSQL and MySQL take a lock for it; on SQLite whoever comes second fails and finds the work done.
+        // SQLite has no lock for it: whoever comes second fails, and finds the work done.
         match migrator.run_direct(None, &mut connection, false).await {
             Ok(()) => break,
             Err(MigrateError::VersionMissing(version)) => return Err(too_new(version)),

@@ -15,9 +15,9 @@ use crate::storage::{CommitError, Durability};
 pub(super) enum Refusal {
     /// One of our unique keys.
     Clash(CommitError),
-    /// Somebody was faster, or two waited for each other: nothing is stored, once more may help.
+    /// Two waited for each other, or one came too late: nothing is stored, once more may help.
     Again,
-    /// This data; neighbours are not concerned.
+    /// This data, or a row that somebody else holds for too long; neighbours are not concerned.
     Data,
     /// The server goes down or cannot go on; when COMMIT was sent, nobody knows.
     Lost,
@@ -47,11 +47,24 @@ pub(super) trait Dialect: Database + HasStatementCache {
     /// What a refusal means.
     fn refusal(error: &dyn DatabaseError) -> Refusal;
 
-    /// Settings of a new connection.
-    fn prepare(connection: &mut Self::Connection) -> impl Future<Output = Result<(), sqlx::Error>> + Send + '_;
+    /// Settings of a new connection, beyond what the options say.
+    fn prepare(connection: &mut Self::Connection) -> impl Future<Output = Result<(), sqlx::Error>> + Send {
+        let _ = connection;
+        async { Ok(()) }
+    }
 
     /// Settings of a new connection of a lane, on top of [`Dialect::prepare`].
-    fn prepare_lane(connection: &mut Self::Connection) -> impl Future<Output = Result<(), sqlx::Error>> + Send + '_;
+    fn prepare_lane(connection: &mut Self::Connection) -> impl Future<Output = Result<(), sqlx::Error>> + Send {
+        let _ = connection;
+        async { Ok(()) }
+    }
+
+    /// Lets one process migrate at a time, where sqlx does not see to it; `false` = it took too long. The lock ends
+    /// with the connection.
+    fn lock_migration(connection: &mut Self::Connection) -> impl Future<Output = Result<bool, sqlx::Error>> + Send {
+        let _ = connection;
+        async { Ok(true) }
+    }
 
     /// How durable the connected database really is.
     fn durability(connection: &mut Self::Connection) -> impl Future<Output = Result<Durability, sqlx::Error>> + Send;

@@ -7,7 +7,7 @@ use super::dialect::Dialect;
 use crate::domain::{
     Change, ConversationId, CountNo, CreationKey, Event, Header, Member, MessageId, Principal, Role, Seq,
 };
-use crate::storage::Commit;
+use crate::storage::{Commit, CommitError};
 
 /// Rows in one statement: 14 values each, and SQLite takes 32,766.
 const ROWS_PER_STATEMENT: usize = 1_000;
@@ -79,8 +79,9 @@ async fn insert_conversation(
         .bind(head.last_message_seq.get())
         .bind(head.last_activity_at.millis())
         .bind(i64::try_from(commit.member_count).unwrap_or(i64::MAX));
-    query.execute(connection).await?;
-    Ok(())
+    // Its two keys are the id and the creation key.
+    let inserted = query.execute(connection).await;
+    inserted.map(drop).map_err(|error| WriteError::clash(error, CommitError::Exists))
 }
 }
 
@@ -210,7 +211,7 @@ async fn insert_changes(connection: &mut DB::Connection, changes: &[&Change]) ->
             .push_bind(change.actor.id)
             .push_bind(change.changed_at.millis());
     });
-    builder.build().persistent(false).execute(connection).await?;
-    Ok(())
+    let inserted = builder.build().persistent(false).execute(connection).await;
+    inserted.map(drop).map_err(|error| WriteError::clash(error, CommitError::Fenced))
 }
 }

@@ -83,14 +83,13 @@ impl Dialect for MySql {
         match number {
             1062 | 1586 if key.ends_with("uq_message_client_key") => Refusal::Clash(CommitError::KeyTaken),
             1062 | 1586 if key.ends_with("uq_message_seq") => Refusal::Clash(CommitError::Fenced),
-            1062 | 1586 if key.ends_with("uq_conversation_creation_key") => Refusal::Clash(CommitError::Exists),
-            // Lock wait timeout, deadlock.
-            1205 | 1213 => Refusal::Again,
-            // Null, too long, wrong value, out of range, truncated, duplicate of another key, packet too large.
-            1048 | 1062 | 1153 | 1264 | 1265 | 1366 | 1406 | 1452 | 1586 => Refusal::Data,
-            // Shutdown, aborted, killed: the server closes the connection.
-            1053 | 1152 | 1184 | 1317 | 1927 | 3169 => Refusal::Lost,
-            _ => Refusal::Server,
+            // Deadlock.
+            1213 => Refusal::Again,
+            // Shutdown, aborted, killed, failed in COMMIT: the connection ends, or nobody knows.
+            1053 | 1152 | 1180 | 1184 | 1317 | 1927 | 3169 => Refusal::Lost,
+            // No space, no memory, rights, read only, no such table.
+            1021 | 1037 | 1038 | 1040 | 1041 | 1044 | 1045 | 1114 | 1142 | 1146 | 1290 | 1836 => Refusal::Server,
+            _ => Refusal::Data,
         }
     }
 
@@ -104,8 +103,19 @@ impl Dialect for MySql {
             .map(drop)
     }
 
-    async fn prepare_lane(_connection: &mut MySqlConnection) -> Result<(), sqlx::Error> {
-        Ok(())
+    async fn prepare_lane(connection: &mut MySqlConnection) -> Result<(), sqlx::Error> {
+        connection.execute("SET SESSION innodb_lock_wait_timeout = 1").await?;
+        // A process that was stopped in a transaction must not hold its rows for long. MySQL does not have it.
+        match connection.execute("SET SESSION idle_transaction_timeout = 15").await {
+            Err(error) if !matches!(error, sqlx::Error::Database(_)) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// sqlx asks for the lock with a wait of -1, which MariaDB does not understand.
+    async fn lock_migration(connection: &mut MySqlConnection) -> Result<bool, sqlx::Error> {
+        let lock = "SELECT CAST(GET_LOCK(CONCAT('onescribe', MD5(DATABASE())), 60) AS SIGNED)";
+        Ok(variable(connection, lock).await? == Some(1))
     }
 
     async fn durability(connection: &mut MySqlConnection) -> Result<Durability, sqlx::Error> {

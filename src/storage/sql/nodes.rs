@@ -81,10 +81,10 @@ impl NodeStore for SqlStore {
         // Whoever loses a race has seen somebody else win, so this ends after WORKERS_MAX rounds at the latest.
         for _ in 0..=WORKERS_MAX {
             let rows = self.workers().await?;
-            let is_free = |worker: &u16| rows.get(worker).is_none_or(|(_, until)| *until <= now.millis());
-            // Ids that nobody has had come first: a former holder with a slow clock may still believe in its lease.
-            let free = (0..WORKERS_MAX).filter(is_free).min_by_key(|worker| rows.contains_key(worker));
-            let worker = free.ok_or(StoreError::NoFreeWorker)?;
+            let ended = |worker: &u16| rows.get(worker).map_or(0, |(_, until)| *until);
+            let free = (0..WORKERS_MAX).filter(|worker| ended(worker) <= now.millis());
+            // The longest free one: a former holder with a slow clock may still believe in its lease.
+            let worker = free.min_by_key(ended).ok_or(StoreError::NoFreeWorker)?;
             let taken = match rows.get(&worker) {
                 Some(former) => self.take_worker(worker, node, former, now, lease_until).await?,
                 None => self.insert_worker(worker, node, now, lease_until).await?,

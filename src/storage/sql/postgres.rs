@@ -156,31 +156,27 @@ impl Dialect for Postgres {
     fn refusal(error: &dyn DatabaseError) -> Refusal {
         match error.constraint() {
             Some("uq_message_client_key") => return Refusal::Clash(CommitError::KeyTaken),
-            Some("uq_message_seq" | "im_change_pkey") => return Refusal::Clash(CommitError::Fenced),
-            Some("im_conversation_pkey" | "uq_conversation_creation_key") => {
-                return Refusal::Clash(CommitError::Exists);
-            }
+            Some("uq_message_seq") => return Refusal::Clash(CommitError::Fenced),
             _ => {}
         }
         let code = error.code().unwrap_or_default();
         match code.get(..2).unwrap_or_default() {
-            // Lock not available, deadlock, serialization.
-            "40" | "55" => Refusal::Again,
-            "21" | "22" | "23" => Refusal::Data,
+            // Deadlock, serialization.
+            "40" => Refusal::Again,
             "08" => Refusal::Lost,
             "57" if code.starts_with("57P0") => Refusal::Lost,
-            _ => Refusal::Server,
+            // Read only, rights, no such database or table, no space or memory, system, internal.
+            "25" | "28" | "3D" | "42" | "53" | "58" | "XX" => Refusal::Server,
+            _ => Refusal::Data,
         }
-    }
-
-    async fn prepare(_connection: &mut PgConnection) -> Result<(), sqlx::Error> {
-        Ok(())
     }
 
     async fn prepare_lane(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
         // One plan for all numbers of rows, and one that uses the keys: it must also be right when a table that was
         // empty at the time of planning has grown to millions of rows.
-        let settings = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET lock_timeout = '5s'";
+        // A process that was stopped in a transaction must not hold its rows for long.
+        let settings = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET lock_timeout = '1s'; \
+                        SET idle_in_transaction_session_timeout = '15s'";
         connection.execute(settings).await.map(drop)
     }
 

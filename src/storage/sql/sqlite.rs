@@ -52,22 +52,12 @@ impl Dialect for Sqlite {
         match extended & 0xff {
             CONSTRAINT if text.contains("im_message.client_message_id") => Refusal::Clash(CommitError::KeyTaken),
             CONSTRAINT if text.contains("im_message.seq") => Refusal::Clash(CommitError::Fenced),
-            CONSTRAINT if text.contains("im_change.change_seq") => Refusal::Clash(CommitError::Fenced),
-            CONSTRAINT if text.contains("im_conversation.") => Refusal::Clash(CommitError::Exists),
             CONSTRAINT | TOO_BIG => Refusal::Data,
-            BUSY | LOCKED => Refusal::Again,
-            FULL => Refusal::Server,
+            // Another process writes for too long; no space.
+            BUSY | LOCKED | FULL => Refusal::Server,
             // An error of the disk: what COMMIT has written may be there after a restart.
             _ => Refusal::Lost,
         }
-    }
-
-    async fn prepare(_connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
-        Ok(())
-    }
-
-    async fn prepare_lane(_connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
-        Ok(())
     }
 
     async fn durability(connection: &mut SqliteConnection) -> Result<Durability, sqlx::Error> {

@@ -1,0 +1,194 @@
+//! What is done to a database behind the store's back, and what the store says then.
+
+use onescribe::domain::snowflake::time_of;
+use onescribe::domain::{Command, Principal, Seq, Timestamp};
+use onescribe::storage::{PageQuery, StoreError};
+use sqlx::{Connection, MySql, Postgres, QueryBuilder, Row, Sqlite};
+
+use super::builder::{Held, NOW, origin, send};
+use super::suite::Fixture;
+
+const ANNA: Principal = Principal::user(1);
+const BEN: Principal = Principal::user(2);
+
+/// Runs a statement on a connection of its own.
+pub(crate) async fn execute(url: &str, statement: &str) {
+    select(url, statement, 0).await;
+}
+
+/// The rows of a query whose columns are all texts.
+pub(crate) async fn select(url: &str, statement: &str, columns: usize) -> Vec<Vec<String>> {
+    macro_rules! on {
+        ($db:ty) => {{
+            let mut connection = <$db as sqlx::Database>::Connection::connect(url).await.unwrap();
+            let rows = QueryBuilder::<$db>::new(statement)
+                .build()
+                .fetch_all(&mut connection)
+                .await
+                .unwrap();
+            connection.close().await.unwrap();
+            rows.iter()
+                .map(|row| (0..columns).map(|at| row.get::<String, _>(at)).collect())
+                .collect()
+        }};
+    }
+    match url.split_once("://").unwrap().0 {
+        "postgres" => on!(Postgres),
+        "mysql" => on!(MySql),
+        _ => on!(Sqlite),
+    }
+}
+
+fn url(fixture: &Fixture) -> &str {
+    &fixture.database.as_ref().unwrap().url
+}
+
+async fn visible(fixture: &Fixture, held: &Held, viewer: Principal, limit: u32) -> Vec<i64> {
+    let query = PageQuery {
+        conversation_id: held.id,
+        viewer,
+        after: Seq::ZERO,
+        before: None,
+        oldest_first: false,
+        limit,
+    };
+    fixture
+        .store
+        .page(query)
+        .await
+        .unwrap()
+        .iter()
+        .map(|message| message.seq.get())
+        .collect()
+}
+
+pub(crate) async fn pages_leave_out_what_is_deleted_for_all_or_by_the_viewer(fixture: &Fixture) {
+    let store = &*fixture.store;
+    let mut writer = store.writer();
+    let mut held = Held::group(&mut *writer, ANNA, &[BEN]).await;
+    let sends: Vec<_> = (2..=8).map(|n| send(ANNA, &format!("{n}"), "x")).collect();
+    held.commit(&mut *writer, &sends).await;
+    let messages = store.messages_after(held.id, Seq::ZERO, 10).await.unwrap();
+    let (id, by_ben, not_any_more) = (held.id, messages[5].message_id, messages[6].message_id);
+    execute(
+        url(fixture),
+        &format!("UPDATE im_message SET status = 4 WHERE conversation_id = {id} AND seq = 4"),
+    )
+    .await;
+    for (message, status, action) in [(by_ben, 1, 1), (not_any_more, 2, 1), (messages[1].message_id, 1, 2)] {
+        let insert = format!(
+            "INSERT INTO im_user_action (principal_type, principal_id, action_type, message_id, conversation_id, seq,
+             status, created_at, updated_at) VALUES (1, 2, {action}, {message}, {id}, 1, {status}, 0, 0)"
+        );
+        execute(url(fixture), &insert).await;
+    }
+    assert_eq!(visible(fixture, &held, ANNA, 10).await, [1, 2, 3, 5, 6, 7, 8]);
+    assert_eq!(visible(fixture, &held, BEN, 10).await, [1, 2, 3, 5, 7, 8]);
+    assert_eq!(
+        visible(fixture, &held, BEN, 3).await,
+        [5, 7, 8],
+        "pages are filled all the same"
+    );
+    assert!(store.hidden(by_ben, BEN).await.unwrap());
+    assert!(!store.hidden(by_ben, ANNA).await.unwrap() && !store.hidden(not_any_more, BEN).await.unwrap());
+    assert!(store.quotable(id, by_ben, BEN).await.unwrap().unwrap().gone);
+    assert!(
+        store
+            .quotable(id, messages[3].message_id, ANNA)
+            .await
+            .unwrap()
+            .unwrap()
+            .gone
+    );
+    assert!(!store.quotable(id, by_ben, ANNA).await.unwrap().unwrap().gone);
+}
+
+pub(crate) async fn who_comes_back_keeps_what_was_cleared(fixture: &Fixture) {
+    let store = &*fixture.store;
+    let mut writer = store.writer();
+    let mut held = Held::group(&mut *writer, ANNA, &[BEN]).await;
+    held.commit(&mut *writer, &[send(BEN, "1", "x")]).await;
+    let settings = format!(
+        "UPDATE im_member SET cleared_seq = 2, muted = TRUE, pinned = TRUE, marked_unread = TRUE
+         WHERE conversation_id = {} AND principal_id = 2",
+        held.id
+    );
+    execute(url(fixture), &settings).await;
+    assert!(
+        store
+            .seen(held.id, BEN)
+            .await
+            .unwrap()
+            .unwrap()
+            .membership
+            .unwrap()
+            .marked_unread
+    );
+    assert!(store.list(BEN, None, 1).await.unwrap()[0].membership.unwrap().pinned);
+    held.state = store.load(held.id).await.unwrap();
+    held.commit(&mut *writer, &[send(BEN, "2", "x")]).await;
+    let membership = store.seen(held.id, BEN).await.unwrap().unwrap().membership.unwrap();
+    assert!(
+        !membership.marked_unread && membership.muted && membership.pinned,
+        "sending clears the mark alone"
+    );
+
+    let gone = Command::RemoveMember {
+        origin: origin(BEN),
+        target: BEN,
+    };
+    held.commit(&mut *writer, &[gone]).await;
+    let loaded = store.load(held.id).await.unwrap().unwrap();
+    assert_eq!(loaded.former.get(&BEN), Some(&Seq::new(2)));
+    held.state = Some(loaded);
+    held.commit(
+        &mut *writer,
+        &[Command::AddMembers {
+            origin: origin(ANNA),
+            members: vec![BEN],
+        }],
+    )
+    .await;
+    let membership = store.seen(held.id, BEN).await.unwrap().unwrap().membership.unwrap();
+    assert_eq!(membership.member.cleared_seq, Seq::new(2));
+    assert!(!membership.marked_unread && !membership.muted && !membership.pinned);
+}
+
+pub(crate) async fn b09_a_claim_looks_at_the_ids_that_are_stored(fixture: &Fixture) {
+    let store = &*fixture.store;
+    let mut writer = store.writer();
+    let mut held = Held::group(&mut *writer, ANNA, &[]).await;
+    held.commit(&mut *writer, &[send(ANNA, "k", "x")]).await;
+    let newest = store.messages_after(held.id, Seq::new(1), 1).await.unwrap()[0].message_id;
+    // As after a crash, and with a clock that has gone back an hour.
+    let now = Timestamp::from_millis(NOW - 3_600_000);
+    let lease = store
+        .claim_worker("node", now, Timestamp::from_millis(NOW))
+        .await
+        .unwrap();
+    assert_eq!(lease.not_before, time_of(newest.get()));
+}
+
+pub(crate) async fn a_store_whose_counter_and_messages_differ_is_not_loaded(fixture: &Fixture) {
+    let mut writer = fixture.store.writer();
+    let mut held = Held::group(&mut *writer, ANNA, &[]).await;
+    held.commit(&mut *writer, &[send(ANNA, "k", "x")]).await;
+    let id = held.id;
+    execute(
+        url(fixture),
+        &format!("DELETE FROM im_message WHERE conversation_id = {id} AND seq = 2"),
+    )
+    .await;
+    assert!(matches!(fixture.store.load(id).await, Err(StoreError::Inconsistent(_))));
+}
+
+pub(crate) async fn durability_is_told_by_the_database(fixture: &Fixture) {
+    let durability = fixture.store.durability().await.unwrap();
+    assert!(durability.weaker.is_empty(), "{durability:?}");
+    let word = match url(fixture).split_once("://").unwrap().0 {
+        "postgres" => "synchronous_commit = on",
+        "mysql" => "innodb_flush_log_at_trx_commit = 1",
+        _ => "synchronous = FULL",
+    };
+    assert!(durability.summary.contains(word), "{durability:?}");
+}
