@@ -48,8 +48,6 @@ impl fmt::Debug for Keys {
     }
 }
 
-type ReadPem = fn(&[u8]) -> jsonwebtoken::errors::Result<DecodingKey>;
-
 impl Keys {
     /// Adds the HS256 secret.
     ///
@@ -70,15 +68,12 @@ impl Keys {
     /// # Errors
     /// [`KeyError::Pem`].
     pub fn add_pem(&mut self, pem: &str) -> Result<(), KeyError> {
-        let kinds: [(Algorithm, ReadPem); 3] = [
-            (Algorithm::RS256, DecodingKey::from_rsa_pem),
-            (Algorithm::ES256, DecodingKey::from_ec_pem),
-            (Algorithm::EdDSA, DecodingKey::from_ed_pem),
-        ];
-        let found = kinds
-            .into_iter()
-            .find_map(|(algorithm, read)| read(pem.as_bytes()).ok().map(|key| (algorithm, key)));
-        let (algorithm, key) = found.ok_or(KeyError::Pem)?;
+        let pem = pem.as_bytes();
+        let rsa = || DecodingKey::from_rsa_pem(pem).map(|key| (Algorithm::RS256, key));
+        let ec = || DecodingKey::from_ec_pem(pem).map(|key| (Algorithm::ES256, key));
+        let ed = || DecodingKey::from_ed_pem(pem).map(|key| (Algorithm::EdDSA, key));
+        let found = rsa().or_else(|_| ec()).or_else(|_| ed());
+        let (algorithm, key) = found.map_err(|_| KeyError::Pem)?;
         self.0.push(Key {
             kid: None,
             algorithm,

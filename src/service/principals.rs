@@ -84,14 +84,14 @@ impl Principals {
         }
         if self.auto_provision {
             self.store.provision(&new, self.clock.now()).await?;
-            new.iter().for_each(|one| self.known.insert(*one, ()));
+            for one in &new {
+                self.known.insert(*one, ());
+            }
             return Ok(found);
         }
-        self.store
-            .known(&new)
-            .await?
-            .iter()
-            .for_each(|one| self.known.insert(*one, ()));
+        for one in self.store.known(&new).await? {
+            self.known.insert(one, ());
+        }
         for one in &mut found {
             *one = one.filter(|one| self.known.contains_key(one));
         }

@@ -3,6 +3,8 @@
 //! A cursor holds nothing that its owner may not know and gives no right, so the tag need not be secret: it says that
 //! the server made it, for this list, and that nothing fell off on the way.
 
+use std::fmt::Write as _;
+
 use sha2::{Digest as _, Sha256};
 
 use crate::domain::{ConversationId, InvalidField, Principal, PrincipalType, Seq, Timestamp};
@@ -20,7 +22,7 @@ pub(super) fn of_list(position: &ListPosition) -> String {
         position.last_activity_at.millis(),
         position.conversation_id.get(),
     ];
-    write("conversations", numbers)
+    mark("conversations", numbers)
 }
 
 /// The inverse of [`of_list`].
@@ -40,7 +42,7 @@ pub(super) fn of_members(conversation_id: ConversationId, position: &MemberPosit
         i64::from(position.principal.kind.code()),
         position.principal.id,
     ];
-    write(&format!("members/{conversation_id}"), numbers)
+    mark(&format!("members/{conversation_id}"), numbers)
 }
 
 /// The inverse of [`of_members`].
@@ -58,7 +60,7 @@ pub(super) fn members(conversation_id: ConversationId, cursor: &str) -> Result<M
 
 const FOREIGN: InvalidField = InvalidField::new("cursor", "must be a next_cursor of this list");
 
-fn write(list: &str, [a, b, c]: [i64; 3]) -> String {
+fn mark(list: &str, [a, b, c]: [i64; 3]) -> String {
     let place = format!("{a:x}.{b:x}.{c:x}");
     let tag = tag(list, &place);
     format!("{place}.{tag}")
@@ -81,7 +83,10 @@ fn read(list: &str, cursor: &str) -> Result<[i64; 3], InvalidField> {
 
 fn tag(list: &str, place: &str) -> String {
     let hash = Sha256::digest(format!("onescribe/cursor/1/{list}/{place}"));
-    hash.iter().take(TAG_BYTES).map(|byte| format!("{byte:02x}")).collect()
+    hash.iter().take(TAG_BYTES).fold(String::new(), |mut tag, byte| {
+        write!(tag, "{byte:02x}").ok(); // writing to a String cannot fail
+        tag
+    })
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ pub(super) async fn send(
     let origin = caller.origin(&request)?;
     let text = body(request.headers(), payload, rest.limits.frame_bytes).await?;
     let asked = SendMessage::read(&Fields::of_body(&text)?, rest.limits.content_bytes)?;
-    let send = Send {
+    let command = Send {
         origin,
         client_message_id: asked.client_message_id,
         message_type: asked.message_type,
@@ -34,12 +34,12 @@ pub(super) async fn send(
         quoted_message_id: asked.quoted_message_id,
         expected_last_seq: asked.expected_last_seq,
     };
-    let sent = rest.messages.send(id, send).await?;
+    let done = rest.messages.send(id, command).await?;
     let body = Sent {
-        message: view::Message::from(sent.message.as_ref()),
-        duplicate: sent.duplicate,
+        message: view::Message::from(done.message.as_ref()),
+        duplicate: done.duplicate,
     };
-    json(created(!sent.duplicate), &body)
+    json(created(!done.duplicate), &body)
 }
 
 /// `GET …/messages?before_seq=&after_seq=&limit=`
