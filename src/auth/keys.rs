@@ -9,6 +9,9 @@ use thiserror::Error;
 /// The most keys of a JWKS file.
 const KEYS_MAX: usize = 64;
 
+/// A point of the curve P-256, not compressed: other curves are not served.
+const P256_POINT_BYTES: usize = 65;
+
 /// Why a key cannot be used. Says what is wrong with it, never what it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum KeyError {
@@ -74,6 +77,10 @@ impl Keys {
         let ed = || DecodingKey::from_ed_pem(pem).map(|key| (Algorithm::EdDSA, key));
         let found = rsa().or_else(|_| ec()).or_else(|_| ed());
         let (algorithm, key) = found.map_err(|_| KeyError::Pem)?;
+        let point_bytes = key.try_get_as_bytes().map_or(0, <[u8]>::len);
+        if algorithm == Algorithm::ES256 && point_bytes != P256_POINT_BYTES {
+            return Err(KeyError::Pem);
+        }
         self.0.push(Key {
             kid: None,
             algorithm,

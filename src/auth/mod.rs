@@ -4,6 +4,8 @@
 
 mod jwt;
 mod keys;
+#[cfg(test)]
+mod tests;
 
 pub use jwt::{AuthError, Authenticator, Claims, mint};
 pub use keys::{KeyError, Keys};

@@ -52,8 +52,8 @@ pub fn routes(rest: Arc<Rest>) -> impl FnOnce(&mut ServiceConfig) + Clone {
     move |config| {
         config
             .app_data(web::Data::from(rest))
-            .service(web::resource("/healthz").get(health::alive))
-            .service(web::resource("/readyz").get(health::ready))
+            .service(web::resource("/healthz").get(health::alive).head(health::alive))
+            .service(web::resource("/readyz").get(health::ready).head(health::ready))
             .service(
                 web::resource("/v1/conversations")
                     .get(conversations::list)
