@@ -122,9 +122,14 @@ impl Core {
         (&mut self.keeper).await.ok();
     }
 
-    /// Stops the parts in reverse order of their start, the store last. Whoever asks for something must have stopped
-    /// before.
+    /// Stops the parts. Whoever asks for something must have stopped before.
+    ///
+    /// The worker id and the connections for reads go first, since those belong to the threads on which they were made:
+    /// while the threads still run, they end in good order. Nothing needs an id any more, and lanes have their own.
     pub async fn stop(self) {
+        self.keeper.abort();
+        self.node.leave().await;
+        self.store.close().await;
         drop((self.conversations, self.bus));
         for arbiter in &self.arbiters {
             arbiter.stop();
@@ -139,9 +144,6 @@ impl Core {
                 tracing::warn!("a commit is still under way; whoever waits for it asks again with the same key");
             }
         }
-        self.keeper.abort();
-        self.node.leave().await;
-        self.store.close().await;
     }
 }
 

@@ -26,12 +26,13 @@ pub fn start(format: Format, level: &str) {
     });
 }
 
-/// Libraries speak at `warn`: sqlx logs every statement at `debug`, with its values.
+/// Libraries speak at `warn`, the database driver at `error`: it logs every statement at `debug`, with its values, and
+/// what it warns of (a connection that is gone) is said by the parts that it happens to.
 fn filter(level: &str) -> String {
     match level {
         "error" => "error".to_owned(),
-        "trace" => "debug,onescribe=trace,sqlx=warn".to_owned(),
-        level => format!("warn,onescribe={level}"),
+        "trace" => "debug,onescribe=trace,sqlx=warn,sqlx_core=warn".to_owned(),
+        level => format!("warn,sqlx_core=error,onescribe={level}"),
     }
 }
 
@@ -45,7 +46,7 @@ mod tests {
             let filter = filter(level);
             assert!(EnvFilter::try_new(&filter).is_ok(), "{filter}");
             assert!(
-                filter == "error" || filter.starts_with("warn") || filter.contains("sqlx=warn"),
+                filter == "error" || filter.starts_with("warn") || filter.contains("sqlx=warn,sqlx_core=warn"),
                 "{filter}"
             );
         }
