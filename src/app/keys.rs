@@ -18,7 +18,7 @@ const SECRET_SETTING: &str = "hs256_secret";
 /// The secret that HS256 tokens are signed with; none where only public keys are configured. Without any key one is
 /// made at the first start and kept, so that `onescribe token` works and tokens outlive a restart.
 async fn secret(auth: &Auth, store: &dyn Store) -> anyhow::Result<Option<SecretString>> {
-    if auth.hs256_secret.is_some() || auth.public_key_file.is_some() || auth.jwks_file.is_some() {
+    if auth.hs256_secret.is_some() || !auth.makes_tokens() {
         return Ok(auth.hs256_secret.clone());
     }
     let fresh = rand::random::<[u8; 32]>().iter().fold(String::new(), |mut hex, byte| {

@@ -9,6 +9,8 @@ mod core;
 mod keys;
 mod server;
 mod store;
+#[cfg(test)]
+mod tests;
 
 pub use self::core::{Core, NoDelivery};
 pub use keys::{Signer, signer};

@@ -14,10 +14,10 @@ pub(super) async fn run(config: Config) -> anyhow::Result<ExitCode> {
     app::start_logs(config.log);
     let mut signals = Signals::catch()?;
     let within = Duration::from_secs(config.server.shutdown_secs);
-    let keeps_secret = config.auth.hs256_secret.is_none();
+    let makes_tokens = config.auth.makes_tokens();
     let mut server = Server::start(config).await?;
     println!("listening on http://{}", server.address());
-    if keeps_secret && server.address().ip().is_loopback() {
+    if makes_tokens && server.address().ip().is_loopback() {
         println!("a token for user 1001: onescribe token --user 1001");
     }
     let lost = tokio::select! {

@@ -243,6 +243,14 @@ impl Default for Database {
     }
 }
 
+impl Auth {
+    /// Without public keys there is a secret, configured or kept by the store: whoever has it makes tokens.
+    #[must_use]
+    pub const fn makes_tokens(&self) -> bool {
+        self.hs256_secret.is_some() || (self.public_key_file.is_none() && self.jwks_file.is_none())
+    }
+}
+
 impl Default for Auth {
     fn default() -> Self {
         Self {
