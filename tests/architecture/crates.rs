@@ -119,7 +119,7 @@ fn rule(source: &Source) -> Vec<Finding> {
         };
         let here = |place: &&str| module == **place || module.starts_with(&format!("{place}/"));
         let anywhere = places.contains(&EVERYWHERE) && module != "domain" && !module.starts_with("domain/");
-        if !anywhere && !places.iter().any(|place| here(&place)) {
+        if !anywhere && !places.iter().any(here) {
             findings.push(source.finding(path.line, format!("`{name}` may only be in {places:?}: {why}")));
         }
     }
@@ -143,7 +143,7 @@ fn dependencies(manifest: &str) -> Vec<String> {
 
 #[test]
 fn crates_are_only_where_they_may_be() {
-    assert_none(rust_files("src").iter().flat_map(rule).collect());
+    assert_none(rust_files("src").iter().flat_map(rule));
 }
 
 #[test]

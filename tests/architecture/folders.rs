@@ -108,7 +108,7 @@ fn root_rule(source: &Source) -> Vec<Finding> {
 
 #[test]
 fn folders_use_only_what_they_may() {
-    assert_none(rust_files("src").iter().flat_map(rule).collect());
+    assert_none(rust_files("src").iter().flat_map(rule));
 }
 
 #[test]

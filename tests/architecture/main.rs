@@ -23,8 +23,8 @@ use source::{Finding, Source};
 
 /// Fails with every finding at once, one a line: file, line, what is wrong and what to do.
 #[track_caller]
-fn assert_none(findings: Vec<Finding>) {
-    let list: Vec<String> = findings.iter().map(ToString::to_string).collect();
+fn assert_none(findings: impl IntoIterator<Item = Finding>) {
+    let list: Vec<String> = findings.into_iter().map(|finding| finding.to_string()).collect();
     assert!(list.is_empty(), "{} findings:\n{}", list.len(), list.join("\n"));
 }
 

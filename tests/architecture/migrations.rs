@@ -23,7 +23,7 @@ fn wrong(lists: &[(&str, Vec<String>)]) -> Vec<String> {
         wrong.extend(missing.map(|name| format!("migrations/{database} has no {name}, another database has")));
         for (index, name) in names.iter().enumerate() {
             let number = format!("{:04}_", index + 1);
-            if !name.starts_with(&number) || !name.ends_with(".sql") {
+            if !name.starts_with(&number) || !name.to_lowercase().ends_with(".sql") {
                 wrong.push(format!(
                     "migrations/{database}/{name}: expected {number}*.sql, without a hole or a double"
                 ));

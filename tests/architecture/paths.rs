@@ -153,11 +153,12 @@ impl Walk {
 
 /// Is the token at `index` behind `::`, so that it goes on with a path?
 fn joined(tokens: &[TokenTree], index: usize) -> bool {
-    index > 1 && is_punct(tokens.get(index - 2), ':') && {
-        // A path that begins with `::` names a crate: then what stands before is no part of a path.
-        index > 2 && matches!(tokens.get(index - 3), Some(TokenTree::Ident(_)))
-            || index > 2 && is_punct(tokens.get(index - 3), '>')
+    if index < 3 || !is_punct(tokens.get(index - 2), ':') {
+        return false;
     }
+    // A path that begins with `::` names a crate: then what stands before is no part of a path.
+    let before = tokens.get(index - 3);
+    matches!(before, Some(TokenTree::Ident(_))) || is_punct(before, '>')
 }
 
 #[cfg(test)]
