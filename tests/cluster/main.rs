@@ -1,10 +1,22 @@
 //! Real processes: the built binary, real databases, real sockets; and then `kill -9`, a lost answer, a full disk.
 //!
 //! Each test records what its clients saw; [`history`] judges that record against a fresh read of the store, and knows
-//! nothing else.
+//! nothing else. The workload is seeded; what happens between the processes is not, so a run that fails is looked at
+//! by its record: the findings name every message.
 #![cfg(test)]
 
+mod full_disk;
+mod hang_up;
 mod history;
 mod history_tests;
+mod instance;
+mod kill;
+mod lost_answers;
+mod outage;
+mod shutdown;
+mod slow_client;
+mod stores;
 #[path = "../support/mod.rs"]
 mod support;
+mod two_processes;
+mod workload;

@@ -1,6 +1,7 @@
 //! A device on a WebSocket that records every frame it receives, in the order in which they came.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
@@ -78,7 +79,7 @@ pub(crate) struct Client {
     /// Who came in.
     pub(crate) login: Login,
     sink: Mutex<SplitSink<WebSocketStream<TcpStream>, Message>>,
-    next_id: std::sync::atomic::AtomicU64,
+    next_id: AtomicU64,
     log: watch::Receiver<Log>,
     reading: watch::Sender<bool>,
     reader: JoinHandle<()>,
@@ -121,25 +122,29 @@ impl Client {
         }
     }
 
-    /// Sends a frame without waiting for its reply and gives the frame's id; `None` = the connection is gone.
-    pub(crate) async fn post(&self, mut frame: Value) -> Option<u64> {
+    /// Sends a frame without waiting for its reply and gives the frame's id. Whether the connection was still there
+    /// is seen from the log.
+    pub(crate) async fn post(&self, mut frame: Value) -> u64 {
         let mut sink = self.sink.lock().await;
-        let id = self.next_id.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         frame["id"] = id.into();
-        sink.send(Message::text(frame.to_string())).await.ok().map(|()| id)
+        patiently("room to send", sink.send(Message::text(frame.to_string())))
+            .await
+            .ok();
+        id
     }
 
     /// Sends a frame and waits for its reply; `None` = the connection ended first.
     pub(crate) async fn ask(&self, frame: Value) -> Option<Value> {
-        let what = format!("the reply to {} of {}", frame["type"], self.login.user);
-        let id = self.post(frame).await?;
+        let what = format!("the reply to {}", frame["type"]);
+        let id = self.post(frame).await;
         self.until(&what, |log| log.closed.is_some() || log.reply(id).is_some())
             .await;
         self.log.borrow().reply(id).cloned()
     }
 
     /// Posts a `message.send` of a text.
-    pub(crate) async fn send(&self, conversation: &str, key: &str, text: &str) -> Option<u64> {
+    pub(crate) async fn send(&self, conversation: &str, key: &str, text: &str) -> u64 {
         let frame = json!({"type": "message.send", "conversation_id": conversation, "client_message_id": key,
                            "message_type": "TEXT", "content": {"text": text}});
         self.post(frame).await

@@ -1,7 +1,7 @@
 //! The process under test: start, stop, kill, freeze, and what it logged.
 
 use std::fs::{File, OpenOptions};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -164,11 +164,6 @@ impl Server {
             .take(20)
             .collect();
         assert!(lines.is_empty(), "the server panicked:\n{}", lines.join("\n"));
-    }
-
-    /// A folder of its own, removed with it.
-    pub(crate) fn folder(&self) -> &Path {
-        self.folder.path()
     }
 
     fn running(&self) -> &Running {
