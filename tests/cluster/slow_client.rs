@@ -95,7 +95,7 @@ async fn b90_a_client_that_falls_silent_is_dropped_within_two_heartbeats() {
     let mut server = Server::new(&format!("sqlite://{}/store.db", folder.path().display()));
     server.set("ONESCRIBE__SERVER__HEARTBEAT_SECS", "1");
     let url = server.start().await;
-    let proxy = Proxy::start(url.trim_start_matches("http://")).await;
+    let proxy = Proxy::start(url.trim_start_matches("http://"), b"").await;
     let silent = Client::connect(&format!("http://127.0.0.1:{}", proxy.port()), Login::new(1, "silent")).await;
     let lively = Client::connect(&url, Login::new(1, "lively")).await;
     proxy.set(Flow::ClientMuted);

@@ -38,6 +38,17 @@ impl Kind {
         }
     }
 
+    /// What the server sends with the commit of a text message, and with nothing else: on PostgreSQL one statement is
+    /// the whole transaction and carries the content, on MySQL/MariaDB `COMMIT` is a command of its own (the byte
+    /// before it says so, and tells it from `READ COMMITTED`).
+    fn commit_mark(self) -> &'static [u8] {
+        if self == Self::Postgres {
+            br#"{"text":"#
+        } else {
+            b"\x03COMMIT"
+        }
+    }
+
     /// A fresh database; `None` when the environment names no server for it, which is said on stderr.
     pub(crate) async fn fresh(self) -> Option<Store> {
         let folder = tempfile::tempdir().unwrap();
@@ -89,7 +100,11 @@ impl Store {
         let port = url
             .port()
             .unwrap_or(if self.kind == Kind::Postgres { 5432 } else { 3306 });
-        let proxy = Proxy::start(&format!("{}:{port}", url.host_str().expect("a host"))).await;
+        let proxy = Proxy::start(
+            &format!("{}:{port}", url.host_str().expect("a host")),
+            self.kind.commit_mark(),
+        )
+        .await;
         url.set_host(Some("127.0.0.1")).unwrap();
         url.set_port(Some(proxy.port())).unwrap();
         // The proxy has to see the text of a commit.

@@ -1,8 +1,8 @@
 //! A TCP proxy that breaks things on purpose: between the server and its database it loses the answer to a COMMIT,
 //! refuses, or goes silent; between a client and the server it swallows what the client says.
 //!
-//! It knows no protocol. A commit is recognised by its text, which PostgreSQL and MySQL/MariaDB both get in clear
-//! (connections through the proxy must not use TLS). No test content may contain that text.
+//! It knows no protocol. A commit is recognised by a mark: bytes that the server sends with what makes its work
+//! permanent, and with nothing else (connections through the proxy must not use TLS).
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,12 +14,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// What ends a transaction.
-const COMMIT: &[u8] = b"COMMIT";
 /// How long a [`Cut::Late`] commit is on its way.
 const LATE: Duration = Duration::from_millis(300);
-/// One read.
-const CHUNK: usize = 16 * 1024;
+/// One read: larger than any commit of a test, so that one which is recognised is there as a whole.
+const CHUNK: usize = 256 * 1024;
 
 /// What happens to a COMMIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +51,7 @@ pub(crate) enum Flow {
 #[derive(Debug)]
 struct Plan {
     target: String,
+    mark: Vec<u8>,
     cuts: Mutex<VecDeque<Cut>>,
     done: AtomicUsize,
     flow: watch::Sender<Flow>,
@@ -82,12 +81,14 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// In front of `target` (`host:port`), on a free port of 127.0.0.1.
-    pub(crate) async fn start(target: &str) -> Self {
+    /// In front of `target` (`host:port`), on a free port of 127.0.0.1. `mark` is what a commit is recognised by;
+    /// none = there are no commits.
+    pub(crate) async fn start(target: &str, mark: &[u8]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let plan = Arc::new(Plan {
             target: target.to_owned(),
+            mark: mark.to_owned(),
             cuts: Mutex::default(),
             done: AtomicUsize::new(0),
             flow: watch::Sender::new(Flow::Open),
@@ -150,7 +151,7 @@ async fn pump(mut client: TcpStream, plan: &Plan) -> Result<()> {
     let mut target = TcpStream::connect(&plan.target).await?;
     client.set_nodelay(true)?;
     target.set_nodelay(true)?;
-    let (mut asked, mut answered) = ([0; CHUNK], [0; CHUNK]);
+    let (mut asked, mut answered) = (vec![0; CHUNK], vec![0; CHUNK]);
     let mut tail = Vec::new();
     loop {
         let now = *flow.borrow();
@@ -168,7 +169,7 @@ async fn pump(mut client: TcpStream, plan: &Plan) -> Result<()> {
                 if now == Flow::ClientMuted {
                     continue;
                 }
-                let cut = if commits(&mut tail, chunk) { plan.next_cut() } else { Cut::No };
+                let cut = if has_mark(&plan.mark, &mut tail, chunk) { plan.next_cut() } else { Cut::No };
                 if cut != Cut::No {
                     return carry_out(cut, client, target, chunk).await;
                 }
@@ -207,16 +208,19 @@ async fn carry_out(cut: Cut, client: TcpStream, mut target: TcpStream, chunk: &[
 async fn finish(target: &mut TcpStream, chunk: &[u8]) -> Result<()> {
     target.write_all(chunk).await?;
     target.shutdown().await?;
-    let mut swallowed = [0; CHUNK];
+    let mut swallowed = vec![0; CHUNK];
     while target.read(&mut swallowed).await? > 0 {}
     Ok(())
 }
 
-/// Does a commit end in this chunk? `tail` holds the last bytes of the one before.
-fn commits(tail: &mut Vec<u8>, chunk: &[u8]) -> bool {
+/// Does the mark end in this chunk? `tail` holds the last bytes of the one before.
+fn has_mark(mark: &[u8], tail: &mut Vec<u8>, chunk: &[u8]) -> bool {
+    if mark.is_empty() {
+        return false;
+    }
     tail.extend_from_slice(chunk);
-    let found = tail.windows(COMMIT.len()).any(|bytes| bytes == COMMIT);
-    let keep = if found { 0 } else { tail.len().min(COMMIT.len() - 1) };
+    let found = tail.windows(mark.len()).any(|bytes| bytes == mark);
+    let keep = if found { 0 } else { tail.len().min(mark.len() - 1) };
     tail.drain(..tail.len() - keep);
     found
 }
