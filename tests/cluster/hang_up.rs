@@ -12,7 +12,8 @@ use sqlx::{Connection, MySqlConnection, PgConnection};
 use tokio::time::{sleep, timeout};
 
 use crate::history::{Answer, Attempt, History};
-use crate::stores::{Kind, Store};
+use crate::stores::Kind;
+use crate::support::database::TestDatabase;
 use crate::support::rest::Rest;
 use crate::support::server::Server;
 use crate::support::{PATIENCE, patiently};
@@ -95,7 +96,6 @@ async fn hang_up(kind: Kind, seed: u64) {
     server.assert_no_panic();
     second.kill().await;
     server.kill().await;
-    store.remove().await;
 }
 
 struct Caller {
@@ -137,7 +137,7 @@ fn answer(status: StatusCode, body: &Value) -> Answer {
 }
 
 /// Nothing is under way any more, so no session may be inside a transaction.
-async fn no_open_transaction(store: &Store) {
+async fn no_open_transaction(store: &TestDatabase) {
     patiently("every session of the database to be outside of a transaction", async {
         while open_transactions(store).await > 0 {
             sleep(LOOK_AGAIN).await;
@@ -146,7 +146,7 @@ async fn no_open_transaction(store: &Store) {
     .await;
 }
 
-async fn open_transactions(store: &Store) -> i64 {
+async fn open_transactions(store: &TestDatabase) -> i64 {
     if store.url.starts_with("postgres") {
         let query = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND \
                      state LIKE 'idle in transaction%'";

@@ -36,7 +36,8 @@ impl Instance {
             );
             return None;
         };
-        let folder = tempfile::tempdir().unwrap();
+        // Not under $TMPDIR: the account of the server must be able to reach it.
+        let folder = tempfile::tempdir_in("/tmp").unwrap();
         if geteuid().is_root() {
             run(Command::new("chown").args([account(kind), folder.path().to_str().unwrap()])).await;
         }
@@ -109,19 +110,17 @@ impl Instance {
     }
 
     async fn reached(&self) -> bool {
-        match self.kind {
-            Kind::Postgres => PgConnection::connect(&self.url()).await.is_ok(),
-            _ => {
-                let base = format!("mysql://root@127.0.0.1:{}", self.port);
-                let Ok(mut connection) = MySqlConnection::connect(&base).await else {
-                    return false;
-                };
-                sqlx::raw_sql("CREATE DATABASE IF NOT EXISTS onescribe")
-                    .execute(&mut connection)
-                    .await
-                    .is_ok()
-            }
+        if self.kind == Kind::Postgres {
+            return PgConnection::connect(&self.url()).await.is_ok();
         }
+        let base = format!("mysql://root@127.0.0.1:{}", self.port);
+        let Ok(mut connection) = MySqlConnection::connect(&base).await else {
+            return false;
+        };
+        sqlx::raw_sql("CREATE DATABASE IF NOT EXISTS onescribe")
+            .execute(&mut connection)
+            .await
+            .is_ok()
     }
 }
 
@@ -169,15 +168,14 @@ fn launch(kind: Kind, folder: &Path, port: u16) -> Child {
     let data = folder.join("data");
     match kind {
         Kind::Postgres => command
-            .args(["-c", "listen_addresses=127.0.0.1", "-k"])
-            .arg(folder)
+            .args(["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="])
             .args(["-p", &port.to_string(), "-D"])
             .arg(data),
         _ => command.args([
             "--no-defaults".to_owned(),
             "--bind-address=127.0.0.1".to_owned(),
             format!("--datadir={}", data.display()),
-            format!("--socket={}", folder.join("socket").display()),
+            "--socket=socket".to_owned(),
             format!("--port={port}"),
         ]),
     };

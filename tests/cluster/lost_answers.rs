@@ -40,7 +40,7 @@ async fn b06_no_conversation_is_stuck_when_answers_to_commits_are_lost_on_mysql(
 /// Receivers stay connected all the time: they see every message exactly once, also those whose commit nobody heard of.
 async fn many_lost_answers(kind: Kind, seed: u64) {
     let Some(store) = kind.fresh().await else { return };
-    let (proxy, through_proxy) = store.behind_proxy().await;
+    let (proxy, through_proxy) = kind.behind_proxy(&store).await;
     let mut server = Server::new(&through_proxy);
     let url = server.start().await;
     let mut crowd = Crowd::gather(&url, seed, 3, 8, 2).await;
@@ -72,7 +72,6 @@ async fn many_lost_answers(kind: Kind, seed: u64) {
     );
     server.assert_store_in_order().await;
     server.assert_no_panic();
-    store.remove().await;
 }
 
 #[tokio::test]
@@ -87,7 +86,7 @@ async fn b06_a_commit_without_an_answer_is_found_by_its_key_on_mysql() {
 
 async fn one_lost_answer(kind: Kind) {
     let Some(store) = kind.fresh().await else { return };
-    let (proxy, through_proxy) = store.behind_proxy().await;
+    let (proxy, through_proxy) = kind.behind_proxy(&store).await;
     let mut server = Server::new(&through_proxy);
     let url = server.start().await;
     let ann = Rest::new(&url, 1);
@@ -135,5 +134,4 @@ async fn one_lost_answer(kind: Kind) {
             .collect::<Vec<_>>()
     });
     assert_eq!(seqs, [2, 3], "each exactly once and in order");
-    store.remove().await;
 }

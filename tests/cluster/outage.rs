@@ -16,8 +16,9 @@ use crate::workload::Crowd;
 
 /// How long the database is away.
 const OUTAGE: Duration = Duration::from_secs(10);
-/// How long the network swallows packets before the connections break.
+/// How long the network swallows packets before the connections break, and then refuses new ones.
 const SILENCE: Duration = Duration::from_secs(2);
+const REFUSAL: Duration = Duration::from_secs(8);
 /// Between two looks at something that has no event.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
@@ -34,7 +35,7 @@ async fn a_mysql_out_of_reach_for_ten_seconds_costs_errors_and_nothing_else() {
 /// The network between the server and its database first swallows everything and then breaks.
 async fn out_of_reach(kind: Kind, seed: u64) {
     let Some(store) = kind.fresh().await else { return };
-    let (proxy, through_proxy) = store.behind_proxy().await;
+    let (proxy, through_proxy) = kind.behind_proxy(&store).await;
     let mut server = Server::new(&through_proxy);
     let url = server.start().await;
     let mut crowd = ready_crowd(&url, seed).await;
@@ -42,11 +43,10 @@ async fn out_of_reach(kind: Kind, seed: u64) {
         proxy.set(Flow::Silent);
         sleep(SILENCE).await;
         proxy.set(Flow::Refusing);
-        sleep(OUTAGE - SILENCE).await;
+        sleep(REFUSAL).await;
         proxy.set(Flow::Open);
     };
-    survive(&mut crowd, &mut server, network).await;
-    store.remove().await;
+    Box::pin(survive(&mut crowd, &mut server, network)).await;
 }
 
 #[tokio::test]
@@ -72,7 +72,7 @@ async fn stopped(kind: Kind, seed: u64) {
         sleep(OUTAGE).await;
         database.start_again().await;
     };
-    survive(&mut crowd, &mut server, stop).await;
+    Box::pin(survive(&mut crowd, &mut server, stop)).await;
     database.stop_at_once().await;
 }
 

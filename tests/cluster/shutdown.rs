@@ -11,7 +11,7 @@ use crate::stores::Kind;
 use crate::support::client::Client;
 use crate::support::rest::Rest;
 use crate::support::server::Server;
-use crate::workload::Crowd;
+use crate::workload::{Crowd, Receiver};
 
 /// What the server is given to finish.
 const SHUTDOWN: Duration = Duration::from_secs(10);
@@ -42,7 +42,7 @@ async fn shutdown(kind: Kind, seed: u64) {
     let health = Rest::new(&url, 1);
     let (readiness, _) = health.call(Method::GET, "/readyz", None).await.unwrap();
     assert_eq!(readiness.as_u16(), 200);
-    let receivers: Vec<&Client> = crowd.receivers.iter().map(|receiver| receiver.line()).collect();
+    let receivers: Vec<&Client> = crowd.receivers.iter().map(Receiver::line).collect();
     let codes = join_all(receivers.iter().map(|line| line.closed()));
     let end = async {
         witness.wait_for(|log| log.acks >= ACKED).await.map(drop).ok();
@@ -79,7 +79,6 @@ async fn shutdown(kind: Kind, seed: u64) {
     crowd.history(&url).await.assert_kept();
     server.assert_store_in_order().await;
     server.assert_no_panic();
-    store.remove().await;
 }
 
 /// What the server has read of a connection it answers; so only the last sends of one may be without an answer.

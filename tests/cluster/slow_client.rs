@@ -6,6 +6,7 @@ use tokio::time::Instant;
 
 use crate::history::{Connection, Copy, History, Posted, Seen};
 use crate::support::client::{Client, Login};
+use crate::support::database::TestDatabase;
 use crate::support::proxy::{Flow, Proxy};
 use crate::support::rest::Rest;
 use crate::support::server::Server;
@@ -19,8 +20,8 @@ const REPLACEMENTS: usize = 100;
 /// P10, B82, B87: the others are not affected, and it loses nothing.
 #[tokio::test]
 async fn a_client_that_stops_reading_is_cut_with_4008_and_loses_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut server = Server::new(&format!("sqlite://{}/store.db", folder.path().display()));
+    let store = TestDatabase::sqlite();
+    let mut server = Server::new(&store.url);
     server.set("ONESCRIBE__LIMITS__OUTBOUND_BYTES", "262144");
     let url = server.start().await;
     let rooms = make_rooms(&url, 1, 4).await;
@@ -91,8 +92,8 @@ async fn a_client_that_stops_reading_is_cut_with_4008_and_loses_nothing() {
 /// B90: its packets are lost, but nothing says that it is gone.
 #[tokio::test]
 async fn b90_a_client_that_falls_silent_is_dropped_within_two_heartbeats() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut server = Server::new(&format!("sqlite://{}/store.db", folder.path().display()));
+    let store = TestDatabase::sqlite();
+    let mut server = Server::new(&store.url);
     server.set("ONESCRIBE__SERVER__HEARTBEAT_SECS", "1");
     let url = server.start().await;
     let proxy = Proxy::start(url.trim_start_matches("http://"), b"").await;
@@ -114,8 +115,8 @@ async fn b90_a_client_that_falls_silent_is_dropped_within_two_heartbeats() {
 /// B93: the newest wins, and the late end of an old connection takes nothing away from it.
 #[tokio::test]
 async fn b93_a_hundred_connections_of_one_device_replace_each_other() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut server = Server::new(&format!("sqlite://{}/store.db", folder.path().display()));
+    let store = TestDatabase::sqlite();
+    let mut server = Server::new(&store.url);
     let url = server.start().await;
     let rooms = make_rooms(&url, 1, 2).await;
     let sender = Rest::new(&url, 1);

@@ -41,7 +41,6 @@ async fn side_by_side(kind: Kind, seed: u64) {
         server.assert_no_panic();
         server.kill().await;
     }
-    store.remove().await;
 }
 
 #[tokio::test]
@@ -88,7 +87,6 @@ async fn asleep(kind: Kind, seed: u64) {
         server.assert_no_panic();
         server.kill().await;
     }
-    store.remove().await;
 }
 
 /// Connects every other sender and receiver to each.

@@ -4,6 +4,8 @@
 //! takes it in with `#[path = "../support/mod.rs"] mod support;`.
 
 pub(crate) mod client;
+#[expect(dead_code, reason = "other test binaries look into its folder")]
+pub(crate) mod database;
 pub(crate) mod proxy;
 pub(crate) mod rest;
 pub(crate) mod server;
@@ -17,8 +19,6 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Waits for `future`, at most [`PATIENCE`]; a test that waits in vain fails with the name of what did not come.
 pub(crate) async fn patiently<T>(what: &str, future: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(PATIENCE, future).await {
-        Ok(value) => value,
-        Err(_) => panic!("waited {PATIENCE:?} in vain for {what}"),
-    }
+    let waited = tokio::time::timeout(PATIENCE, future).await;
+    waited.unwrap_or_else(|_| panic!("waited {PATIENCE:?} in vain for {what}"))
 }
