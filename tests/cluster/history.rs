@@ -417,10 +417,10 @@ impl History {
             .filter(|seen| conversations.contains(seen.conversation.as_str()))
             .collect();
         if theirs != fresh {
-            let only_there: Vec<_> = fresh.difference(&theirs).take(3).collect();
-            let only_here: Vec<_> = theirs.difference(&fresh).take(3).collect();
+            let lacking: Vec<_> = fresh.difference(&theirs).take(3).collect();
+            let extra: Vec<_> = theirs.difference(&fresh).take(3).collect();
             let what = format!(
-                "{}: lacks {only_there:?}, has beyond the store {only_here:?}",
+                "{}: lacks {lacking:?}, has beyond the store {extra:?}",
                 copy.name
             );
             found.add(Rule::CopyEqualsStore, what);
