@@ -9,6 +9,7 @@ use actix_web::middleware::from_fn;
 use actix_web::{App, HttpServer};
 use anyhow::{Context as _, anyhow};
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
 use tracing_actix_web::TracingLogger;
 use uuid::Uuid;
 
@@ -29,6 +30,10 @@ use crate::transport::ws::{self, Door};
 
 /// The setting that names this store to its clients: another name means another history.
 const EPOCH_SETTING: &str = "store_epoch";
+
+/// The least time for which the doors stay open after readiness has turned red, so that whoever asks (a load balancer)
+/// sees that before it sees a closed door.
+const RED_BEFORE_CLOSED: Duration = Duration::from_millis(500);
 
 /// A running server.
 pub struct Server {
@@ -87,13 +92,15 @@ impl Server {
         self.core.lease_lost().await;
     }
 
-    /// Says that it is not ready, stops accepting, finishes what was accepted, says goodbye to every session, gives the
-    /// worker id back. Whoever waits bounds it with `server.shutdown_secs`.
+    /// Says that it is not ready, takes no new sessions, finishes what was accepted, says goodbye to every session, closes
+    /// the doors, gives the worker id back. Whoever waits bounds it with `server.shutdown_secs`.
     pub async fn stop(self) {
         let doors = self.doors;
         doors.health.begin_draining();
-        tracing::info!("stopping: no new connections, finishing what was accepted");
-        tokio::join!(doors.delivery.shut_down(self.patience), doors.handle.stop(true));
+        tracing::info!("stopping: no new sessions, finishing what was accepted");
+        let seen_red = sleep(RED_BEFORE_CLOSED.min(self.patience / 4));
+        tokio::join!(doors.delivery.shut_down(self.patience), seen_red);
+        doors.handle.stop(true).await;
         match doors.serving.await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!(%error, "the HTTP server did not end well"),

@@ -1,10 +1,10 @@
 //! The pure part of the writer: what to ask the store first, what a batch becomes, what follows from a commit that
 //! went wrong. No actor, no wait: the simulation runs exactly this code.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::messages::{Answer, CommandError, Step};
+use super::messages::{Answer, CommandError, SessionReply, Step};
 use crate::domain::{
     Batch, Change, ChangeSeq, ClientMessageId, Command, Context, Conversation, ConversationId, DeviceId, DomainError,
     Draft, Event, Fact, Facts, Member, Message, MessageId, Outcome, Principal, Refusal, Timestamp,
@@ -115,7 +115,7 @@ impl Planned {
     }
 
     /// Events and the answers of sessions, interleaved as the conversation produced them.
-    pub fn steps(events: Vec<Event>, marks: &[usize], answers: &[(Option<super::SessionReply>, Answer)]) -> Vec<Step> {
+    pub fn steps(events: Vec<Event>, marks: &[usize], answers: &[(Option<SessionReply>, Answer)]) -> Vec<Step> {
         let mut steps = Vec::with_capacity(events.len() + answers.len());
         let mut events = events.into_iter().enumerate().peekable();
         for (mark, (session, answer)) in marks.iter().zip(answers) {
@@ -220,6 +220,44 @@ pub fn missed(
         events.push(Event::MembersAdded { members });
     }
     events
+}
+
+/// What was found after a commit that went wrong, each message followed by the answers of sessions that are about it:
+/// an answer never comes after something that the conversation produced later. Answers about nothing of it are last.
+pub fn beside_their_messages<'a>(
+    found: Vec<Event>,
+    answers: impl Iterator<Item = (Option<SessionReply>, &'a Answer)>,
+) -> Vec<Step> {
+    let mut about: HashMap<Option<MessageId>, Vec<Step>> = HashMap::new();
+    let there: HashSet<MessageId> = found.iter().filter_map(message_of).collect();
+    for (session, answer) in answers {
+        let Some(session) = session else { continue };
+        let message = match answer {
+            Ok(Outcome::Sent(message)) => Some(message.message_id),
+            Ok(Outcome::Duplicate(record)) => Some(record.message_id),
+            _ => None,
+        };
+        let message = message.filter(|id| there.contains(id));
+        about
+            .entry(message)
+            .or_default()
+            .push(Step::Answer(session, answer.clone()));
+    }
+    let mut steps = Vec::new();
+    for event in found {
+        let answers = message_of(&event).and_then(|id| about.remove(&Some(id)));
+        steps.push(Step::Event(event));
+        steps.extend(answers.into_iter().flatten());
+    }
+    steps.extend(about.into_values().flatten());
+    steps
+}
+
+fn message_of(event: &Event) -> Option<MessageId> {
+    match event {
+        Event::MessageSent { message, .. } => Some(message.message_id),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -149,9 +149,12 @@ impl ConversationWriter {
 
     /// Serves one batch. Every pending command is answered when this returns.
     pub async fn serve(&mut self, pending: Vec<Pending>) {
-        if let Err(error) = self.load().await {
-            tracing::warn!(conversation_id = %self.id, %error, "a conversation could not be loaded");
-            return answer_all(pending, std::iter::repeat(Err(CommandError::Unavailable)));
+        match self.load().await {
+            Ok(found) => self.publish(found.into_iter().map(Step::Event).collect()),
+            Err(error) => {
+                tracing::warn!(conversation_id = %self.id, %error, "a conversation could not be loaded");
+                return answer_all(pending, std::iter::repeat(Err(CommandError::Unavailable)));
+            }
         }
         let mut facts = Facts::default();
         let mut key_rounds = 0;
@@ -264,7 +267,7 @@ impl ConversationWriter {
     }
 
     /// Another writer was here, or the answer to our commit was lost: forget, load, find out what is stored.
-    async fn recover(&mut self, pending: Vec<Pending>, planned: Planned, batch: Batch) {
+    async fn recover(&mut self, mut pending: Vec<Pending>, planned: Planned, batch: Batch) {
         tracing::warn!(conversation_id = %self.id, "a commit was fenced or its outcome is unknown: loading again");
         if let Memory::Loaded(state) = &mut self.memory {
             let (told, own) = (state.take(), batch.events.clone());
@@ -273,17 +276,21 @@ impl ConversationWriter {
         // Looked up first and loaded afterwards: a batch that lands in between is told before it is answered.
         let mut facts = Facts::default();
         let mut looked = self.look_for(&pending, &batch.events, &mut facts).await;
-        if let Err(error) = self.load().await {
+        let found = self.load().await.unwrap_or_else(|error| {
             (looked, facts) = (Err(error), Facts::default());
+            Vec::new()
+        });
+        if let Err(error) = &looked {
+            tracing::warn!(conversation_id = %self.id, %error, "what became of a batch could not be found out yet");
         }
-        match looked {
-            Ok(true) => return answer_all(pending, planned.answers().into_iter()),
-            Ok(false) => {}
-            Err(error) => {
-                tracing::warn!(conversation_id = %self.id, %error, "what became of a batch could not be found out yet");
-            }
+        let answers = match looked {
+            Ok(true) => planned.answers(),
+            Ok(false) | Err(_) => planned.answers_after_reload(pending.iter().map(|pending| &pending.command), &facts),
+        };
+        if !found.is_empty() {
+            let sessions = pending.iter_mut().map(|pending| pending.reply.take_session());
+            self.publish(batch::beside_their_messages(found, sessions.zip(&answers)));
         }
-        let answers = planned.answers_after_reload(pending.iter().map(|pending| &pending.command), &facts);
         answer_all(pending, answers.into_iter());
     }
 
@@ -312,10 +319,10 @@ impl ConversationWriter {
         Ok(found.is_some_and(|(found, _)| found == **header))
     }
 
-    /// Makes memory equal to the store, and tells sessions what they were not told.
-    async fn load(&mut self) -> Result<(), StoreError> {
+    /// Makes memory equal to the store, and gives what sessions were not told: it has to be published.
+    async fn load(&mut self) -> Result<Vec<Event>, StoreError> {
         let Memory::Unloaded(Untold { told, own }) = &self.memory else {
-            return Ok(());
+            return Ok(Vec::new());
         };
         let found = self.parts.store.load(self.id).await?;
         let events = match (told, &found) {
@@ -325,10 +332,7 @@ impl ConversationWriter {
             _ => Vec::new(),
         };
         self.memory = Memory::Loaded(found);
-        if !events.is_empty() {
-            self.publish(events.into_iter().map(Step::Event).collect());
-        }
-        Ok(())
+        Ok(events)
     }
 
     /// Our own creation, and what others have said there since.
@@ -359,7 +363,7 @@ impl ConversationWriter {
     }
 
     fn publish(&self, steps: Vec<Step>) {
-        if let Some(state) = self.state() {
+        if let Some(state) = self.state().filter(|_| !steps.is_empty()) {
             self.parts.publisher.committed(Committed {
                 conversation_id: self.id,
                 header: Arc::clone(&state.header),

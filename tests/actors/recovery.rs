@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use futures_util::future::join_all;
-use onescribe::conversation::{CommandError, Step};
+use onescribe::conversation::{CommandError, ReplyTo, SessionReply, Step};
 use onescribe::domain::{Event, Outcome, Principal, Seq};
+use onescribe::routing::Bus;
 use onescribe::storage::Commit;
 use onescribe::storage::memory::{Fault, Faults, MemoryStore};
 
@@ -45,6 +46,39 @@ fn b06_a_commit_whose_answer_is_lost_is_found_and_answered_as_stored() {
         assert_eq!(node.insist(ROOM, ANN, "x").await.1, 3, "a repeat gives the same");
         assert_eq!(node.insist(ROOM, BOB, "z").await.1, 5, "no stuck conversation");
         everything_is_in_order(&node).await;
+    });
+}
+
+#[test]
+fn answers_found_after_a_lost_one_stand_beside_their_messages() {
+    run(async {
+        let node = with_fault(Fault::UnknownStored).await;
+        for (frame, sender) in [(1, ANN), (2, BOB), (3, ANN)] {
+            let session = SessionReply {
+                hub: 0,
+                session: 1,
+                frame,
+            };
+            let command = send(sender, &format!("key {frame}"), "text");
+            node.registry.dispatch(ROOM, command, ReplyTo::Session(session));
+        }
+        node.insist(ROOM, BOB, "last").await;
+        let told = |step: &(_, Step)| match &step.1 {
+            Step::Event(Event::MessageSent { message, .. }) => format!("message {}", message.seq),
+            Step::Answer(to, Ok(Outcome::Sent(message))) => format!("answer {}: {}", to.frame, message.seq),
+            other => panic!("{other:?}"),
+        };
+        let steps: Vec<String> = node.journal.steps.lock().unwrap().iter().skip(3).map(told).collect();
+        let expected = [
+            "message 3",
+            "answer 1: 3",
+            "message 4",
+            "answer 2: 4",
+            "message 5",
+            "answer 3: 5",
+            "message 6",
+        ];
+        assert_eq!(steps, expected);
     });
 }
 

@@ -1,5 +1,6 @@
 //! Requests that hang up at random moments (B19): no transaction is left open, and every ack is true.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -22,8 +23,10 @@ use crate::workload::{make_rooms, read_all};
 const REQUESTS: usize = 3_000;
 /// How many are under way at once.
 const AT_ONCE: usize = 40;
-/// The longest that a client waits before it hangs up.
-const TEMPER_MICROS: u64 = 40_000;
+/// What clients wait at first before they hang up, give or take all of it.
+const FIRST_PATIENCE: Duration = Duration::from_millis(10);
+/// How much more they wait after a hang-up, and how much less after an answer.
+const LEARNS: f64 = 1.05;
 const USERS: u64 = 8;
 /// Between two looks at the sessions of the database.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -53,21 +56,29 @@ async fn hang_up(kind: Kind, seed: u64) {
     let mut calls = Vec::new();
     for number in 0..REQUESTS {
         let (caller, room) = (rng.random_range(0..callers.len()), rng.random_range(0..rooms.len()));
-        let temper = Duration::from_micros(rng.random_range(0..TEMPER_MICROS));
-        calls.push((&callers[caller], rooms[room].as_str(), number, temper));
+        calls.push((
+            &callers[caller],
+            rooms[room].as_str(),
+            number,
+            rng.random_range(0.0..2.0),
+        ));
     }
-    let hasty = calls
-        .iter()
-        .map(|&(caller, room, number, temper)| caller.send(room, number, temper));
+    let patience = Cell::new(FIRST_PATIENCE);
+    let hasty = calls.iter().map(|&(caller, room, number, temper)| {
+        let patience = &patience;
+        async move {
+            let attempt = caller.send(room, number, patience.get().mul_f64(temper)).await;
+            // Half of them shall hang up, however fast or slow this machine is.
+            let change = if attempt.answer.open() { LEARNS } else { 1.0 / LEARNS };
+            patience.set(patience.get().mul_f64(change));
+            attempt
+        }
+    });
     let mut requests: Vec<Attempt> = stream::iter(hasty).buffer_unordered(AT_ONCE).collect().await;
     let hung_up = requests.iter().filter(|attempt| attempt.answer.open()).count();
     assert!(
-        hung_up > REQUESTS / 20,
-        "only {hung_up} of {REQUESTS} hung up: the clients are too patient"
-    );
-    assert!(
-        hung_up < REQUESTS - REQUESTS / 20,
-        "{hung_up} of {REQUESTS} hung up: the clients are too impatient"
+        hung_up > REQUESTS / 4 && hung_up < REQUESTS * 3 / 4,
+        "{hung_up} of {REQUESTS} hung up"
     );
 
     // Some ask again, and everything goes its normal way.

@@ -419,10 +419,7 @@ impl History {
         if theirs != fresh {
             let lacking: Vec<_> = fresh.difference(&theirs).take(3).collect();
             let extra: Vec<_> = theirs.difference(&fresh).take(3).collect();
-            let what = format!(
-                "{}: lacks {lacking:?}, has beyond the store {extra:?}",
-                copy.name
-            );
+            let what = format!("{}: lacks {lacking:?}, has beyond the store {extra:?}", copy.name);
             found.add(Rule::CopyEqualsStore, what);
         }
     }

@@ -104,21 +104,17 @@ impl Sender {
         for _ in 0..REPEATS.min(self.messages.len()) {
             queue.push(self.rng.random_range(0..self.messages.len()));
         }
-        for _ in 0..new {
-            queue.push(self.messages.len());
-            let room = self.rooms[self.rng.random_range(0..self.rooms.len())].clone();
-            let key = format!("{}-{}", self.user, self.messages.len());
-            self.messages.push(Message {
-                room,
-                key,
-                acked: false,
-            });
-        }
         let first = self.posted.len();
-        for at in &queue {
-            self.post(*at).await;
+        for turn in 0..queue.len() + new {
+            if turn == queue.len() {
+                queue.push(self.think());
+            }
+            self.post(queue[turn]).await;
             if let Some(before) = self.posted.len().checked_sub(window).filter(|before| *before >= first) {
                 answered(self.line(), &self.posted[before..=before]).await;
+            }
+            if self.line().with_log(|log| log.closed.is_some()) {
+                break;
             }
         }
         answered(self.line(), &self.posted[first..]).await;
@@ -157,6 +153,18 @@ impl Sender {
             .enumerate()
             .filter(|(_, message)| !message.acked)
             .map(|(at, _)| at)
+    }
+
+    /// A new message.
+    fn think(&mut self) -> usize {
+        let room = self.rooms[self.rng.random_range(0..self.rooms.len())].clone();
+        let key = format!("{}-{}", self.user, self.messages.len());
+        self.messages.push(Message {
+            room,
+            key,
+            acked: false,
+        });
+        self.messages.len() - 1
     }
 
     async fn post(&mut self, at: usize) {
