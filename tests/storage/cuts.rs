@@ -25,7 +25,7 @@ struct Cable {
 
 impl Cable {
     async fn new(database: TestDatabase) -> Self {
-        let proxy = Proxy::start(&database.address()).await;
+        let proxy = Proxy::start(&database.address(), b"COMMIT").await;
         let address = ([127, 0, 0, 1], proxy.port()).into();
         let through = open(&database.through(address), OpenOptions::default()).await.unwrap();
         let direct = open(&database.url, OpenOptions::default()).await.unwrap();
