@@ -10,8 +10,9 @@ use crate::domain::{
     Kind, MessageId, MessageType, NewConversation, Posting, Seq, Subject, chain,
 };
 
-/// The most principals that one request may name.
-pub const MEMBERS_NAMED_MAX: usize = 10_000;
+/// The most principals that one request may name. The SYSTEM message that lists them goes to every member who is
+/// online, so it keeps to what content may have (64 KiB).
+pub const MEMBERS_NAMED_MAX: usize = 1_000;
 /// The longest title of a group, in characters.
 pub const TITLE_CHARS_MAX: usize = 256;
 /// The most entries of a page of conversations or members.
@@ -20,7 +21,7 @@ pub const LIST_LIMIT_MAX: u32 = 200;
 pub const LIST_LIMIT_DEFAULT: u32 = 50;
 
 const MEMBERS_HINT: &str =
-    "must be a list of at most 10,000 {\"type\": \"USER\" or \"AGENT\", \"id\" or \"external_id\": string}";
+    "must be a list of at most 1,000 {\"type\": \"USER\" or \"AGENT\", \"id\" or \"external_id\": string}";
 
 /// `POST /v1/conversations/{id}/messages`, checked but for rights and state.
 #[derive(Clone, Debug)]
@@ -188,4 +189,48 @@ pub struct Problem<'a> {
     /// With `internal`: by which the operator finds it in the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace_id: Option<&'a str>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{
+        Command, Context, ConversationId, Create, Draft, Event, Facts, Origin, Principal, Timestamp, decide::Outcome,
+    };
+
+    #[test]
+    fn the_message_that_lists_the_most_members_is_no_larger_than_content_may_be() {
+        let count = i64::try_from(MEMBERS_NAMED_MAX).unwrap();
+        let create = Create {
+            origin: Origin {
+                principal: Principal::agent(i64::MAX),
+                device: None,
+            },
+            kind: Kind::Group,
+            title: Some("room".to_owned()),
+            members: (1..=count).map(|n| Principal::agent(i64::MAX - n)).collect(),
+            creation_key: None,
+            history_visibility: HistoryVisibility::Shared,
+            posting: Posting::All,
+            adding: Adding::Admins,
+        };
+        let mut draft = Draft::new(ConversationId::new(1).unwrap(), None);
+        let mut next_id = || Ok(MessageId::new(1).unwrap());
+        let mut context = Context {
+            now: Timestamp::default(),
+            next_id: &mut next_id,
+            facts: &Facts::default(),
+        };
+        let outcome = draft.decide(&Command::Create(create), &mut context);
+        assert_eq!(outcome, Ok(Outcome::Created));
+        let batch = draft.finish().unwrap();
+        let Some(Event::MessageSent { message, .. }) = batch.events.last() else {
+            panic!("{:?}", batch.events.last())
+        };
+        assert!(
+            message.content.as_str().len() <= 65_536,
+            "{}",
+            message.content.as_str().len()
+        );
+    }
 }

@@ -7,8 +7,8 @@ use futures_util::StreamExt;
 use crate::domain::{Code, InvalidField};
 use crate::service::ServiceError;
 
-/// The largest body that names members: 10,000 of them with external ids of 128 characters.
-pub const MEMBERS_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// The largest body that names members: 1,000 of them with external ids of 128 characters.
+pub const MEMBERS_BODY_BYTES_MAX: usize = 1024 * 1024;
 
 /// What a client may send.
 #[derive(Clone, Copy, Debug)]
