@@ -70,7 +70,8 @@ pub(crate) struct World {
     nodes: Vec<Node>,
     workload: Workload,
     callers: Vec<(usize, oneshot::Receiver<Answer>)>,
-    starts: u32,
+    node_starts: u32,
+    writer_starts: u32,
     step: u64,
     millis: i64,
     /// Misfortune is over.
@@ -94,7 +95,8 @@ impl World {
             nodes: Vec::new(),
             workload,
             callers: Vec::new(),
-            starts: 0,
+            node_starts: 0,
+            writer_starts: 0,
             step: 0,
             millis: EPOCH_MS + 1_000,
             calm: false,
@@ -191,8 +193,8 @@ impl World {
     }
 
     fn start_node(&mut self, number: usize) -> Node {
-        self.starts += 1;
-        let life = self.starts;
+        self.node_starts += 1;
+        let life = self.node_starts;
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(self.millis)));
         let (committer, receivers) = Committer::new(self.store.lanes());
         let store = self.store.clone();
@@ -299,8 +301,8 @@ impl World {
             self.callers.push((request, receiver));
             ReplyTo::Caller(sender)
         };
-        self.starts += 1;
-        let number = self.starts;
+        self.writer_starts += 1;
+        let number = self.writer_starts;
         let node = &mut self.nodes[node];
         let seat = node.seats.entry(id).or_insert_with(|| Seat {
             number,
