@@ -11,6 +11,8 @@ mod error;
 mod health;
 mod messages;
 mod principals;
+#[cfg(test)]
+mod tests;
 
 pub use ask::REPLY_TIMEOUT;
 pub use conversations::{Conversations, Made, MembersChanged, Page};

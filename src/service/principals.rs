@@ -1,6 +1,6 @@
 //! Who somebody is: from a token or a name in a request to a principal with a row.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use moka::sync::Cache;
@@ -73,12 +73,13 @@ impl Principals {
                 Name::External(external_id) => self.by_external_id(subject.kind, external_id).await?,
             });
         }
-        let new: Vec<Principal> = found
+        let unseen = found
             .iter()
             .flatten()
             .copied()
-            .filter(|one| !self.known.contains_key(one))
-            .collect();
+            .filter(|one| !self.known.contains_key(one));
+        // In order and each once: requests that make the same rows at the same time must not wait for each other in a ring.
+        let new: Vec<Principal> = unseen.collect::<BTreeSet<_>>().into_iter().collect();
         if new.is_empty() {
             return Ok(found);
         }

@@ -151,3 +151,74 @@ fn is_problem<B>(response: &ServiceResponse<B>) -> bool {
         .get(CONTENT_TYPE)
         .is_some_and(|kind| kind.as_bytes() == PROBLEM_JSON.as_bytes())
 }
+
+#[cfg(test)]
+mod tests {
+    use actix_web::middleware::from_fn;
+    use actix_web::test::{TestRequest, call_service, init_service, read_body};
+    use actix_web::{App, web};
+    use tracing_actix_web::TracingLogger;
+
+    use super::*;
+
+    async fn broken(id: RequestId) -> Result<HttpResponse, Problem> {
+        assert!(!id.is_nil());
+        Err(ServiceError::internal(&"SELECT secret FROM message").into())
+    }
+
+    async fn busy() -> Result<HttpResponse, Problem> {
+        Err(ServiceError::new(Code::Overloaded, "too much is waiting here").into())
+    }
+
+    async fn answer(path: &str) -> (StatusCode, Option<String>, serde_json::Value) {
+        let app = App::new()
+            .wrap(from_fn(problems))
+            .wrap(TracingLogger::default())
+            .route("/broken", web::get().to(broken))
+            .route("/busy", web::get().to(busy))
+            .route(
+                "/number/{number}",
+                web::get().to(|_: web::Path<u8>| async { "a number" }),
+            );
+        let app = init_service(app).await;
+        let response = call_service(&app, TestRequest::get().uri(path).to_request()).await;
+        let retry_after = response
+            .headers()
+            .get(RETRY_AFTER)
+            .map(|value| value.to_str().unwrap().to_owned());
+        assert!(is_problem(&response), "{path}");
+        let status = response.status();
+        (
+            status,
+            retry_after,
+            serde_json::from_slice(&read_body(response).await).unwrap(),
+        )
+    }
+
+    #[actix_web::test]
+    async fn an_internal_error_carries_the_id_of_its_request_and_no_inside_words() {
+        let (status, _, body) = answer("/broken").await;
+        assert_eq!((status.as_u16(), &body["code"]), (500, &"internal".into()));
+        assert_eq!(body["trace_id"].as_str().map(str::len), Some(36), "{body}");
+        assert!(!body.to_string().contains("SELECT"), "{body}");
+    }
+
+    #[actix_web::test]
+    async fn who_should_come_again_is_told_when() {
+        let (status, retry_after, body) = answer("/busy").await;
+        assert_eq!((status.as_u16(), retry_after.as_deref()), (503, Some("1")));
+        assert_eq!(
+            (&body["retryable"], &body["retry_after_ms"]),
+            (&true.into(), &1_000.into())
+        );
+        assert!(body.get("trace_id").is_none() && body.get("original").is_none());
+    }
+
+    #[actix_web::test]
+    async fn what_the_http_library_refuses_has_the_same_form() {
+        let (status, _, body) = answer("/nowhere").await;
+        assert_eq!((status.as_u16(), &body["code"]), (404, &"not_found".into()));
+        let (status, _, body) = answer("/number/many").await;
+        assert_eq!((status.as_u16(), &body["code"]), (404, &"not_found".into()));
+    }
+}
