@@ -1,4 +1,5 @@
-//! The REST door of a whole server in this process, on SQLite: one file per behaviour.
+//! The doors of a whole server in this process, on SQLite: one file per behaviour.
+#![cfg(test)]
 
 #![expect(
     clippy::unwrap_used,
@@ -9,9 +10,14 @@
 mod accepted_and_refused;
 mod bad_input_costs_no_number;
 mod direct_once_per_pair;
+mod frames_are_understood_or_answered;
 mod members_come_and_go;
 mod paging;
 mod principals_and_tokens;
+mod pushes_reach_every_other_device;
 mod refusals_are_problem_documents;
 mod resend_returns_first_ack;
+mod slow_and_silent_clients_are_cut;
+mod socket;
+mod sockets_are_greeted;
 mod world;

@@ -66,14 +66,23 @@ impl World {
     }
 
     fn caller(&self, kind: PrincipalType, sub: &str) -> Caller {
-        let until = Timestamp::from_millis(SystemClock.now().millis() + TOKEN_MS);
         Caller {
             url: self.url.clone(),
             http: self.http.clone(),
-            token: mint(SECRET, sub, kind, until, None, None).unwrap(),
+            token: token(kind, sub, TOKEN_MS),
             principal: json!({"type": kind.as_str(), "id": sub}),
         }
     }
+}
+
+/// A user's token that ends so much later.
+pub(crate) fn user_token(sub: &str, millis: i64) -> String {
+    token(PrincipalType::User, sub, millis)
+}
+
+fn token(kind: PrincipalType, sub: &str, millis: i64) -> String {
+    let until = Timestamp::from_millis(SystemClock.now().millis() + millis);
+    mint(SECRET, sub, kind, until, None, None).unwrap()
 }
 
 /// One principal.
@@ -107,6 +116,13 @@ impl Caller {
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Reply {
         self.call(Method::POST, path, Some(body.to_string().into_bytes())).await
+    }
+
+    /// A POST by a device that has a name.
+    pub(crate) async fn post_as(&self, device: &str, path: &str, body: &Value) -> Reply {
+        let request = self.http.post(format!("{}{path}", self.url)).bearer_auth(&self.token);
+        let request = request.header("x-device-id", device).body(body.to_string());
+        Reply::of(request, format!("POST {path}")).await
     }
 
     pub(crate) async fn post_raw(&self, path: &str, body: impl AsRef<[u8]>) -> Reply {
