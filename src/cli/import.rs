@@ -52,6 +52,7 @@ struct Tally {
 }
 
 pub(super) async fn run(mut config: Config, arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let mut signals = Signals::catch()?;
     let path = arguments.file;
     let content_bytes_max = config.limits.content_bytes;
     let survey = Survey::of(&path, content_bytes_max).with_context(|| format!("cannot read {}", path.display()))?;
@@ -60,7 +61,8 @@ pub(super) async fn run(mut config: Config, arguments: Arguments) -> anyhow::Res
     let store = app::open(&config.database, config.database.auto_migrate).await?;
     let core = Core::start(&config, store, Arc::new(NoDelivery)).await?;
     let started = Instant::now();
-    let done = import(&core, &survey, &progress::bar(survey.lines, "lines")).await;
+    let interrupt = async move { signals.next().await };
+    let done = import(&core, &survey, &progress::bar(survey.lines, "lines"), interrupt).await;
     core.stop().await;
     let (tally, interrupted) = done?;
     let handled = tally.sent + tally.there + tally.skipped.count;
@@ -85,7 +87,12 @@ pub(super) async fn run(mut config: Config, arguments: Arguments) -> anyhow::Res
 }
 
 /// Sends everything; `true` = somebody asked to stop before the end.
-async fn import(core: &Core, survey: &Survey, bar: &ProgressBar) -> anyhow::Result<(Tally, bool)> {
+async fn import(
+    core: &Core,
+    survey: &Survey,
+    bar: &ProgressBar,
+    interrupt: impl Future<Output = ()>,
+) -> anyhow::Result<(Tally, bool)> {
     let stop = AtomicBool::new(false);
     let agent = Subject {
         kind: PrincipalType::Agent,
@@ -105,9 +112,8 @@ async fn import(core: &Core, survey: &Survey, bar: &ProgressBar) -> anyhow::Resu
             .try_collect::<Vec<Tally>>()
             .await
     };
-    let mut signals = Signals::catch()?;
     let interrupt = async {
-        signals.next().await;
+        interrupt.await;
         stop.store(true, Ordering::Relaxed);
         // The rooms end by themselves when what is under way is answered.
         std::future::pending::<()>().await;
@@ -341,7 +347,8 @@ mod tests {
         )
         .await;
         let core = core.unwrap();
-        let done = import(&core, survey, &ProgressBar::hidden()).await.unwrap();
+        let never = std::future::pending();
+        let done = import(&core, survey, &ProgressBar::hidden(), never).await.unwrap();
         core.stop().await;
         done
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use indicatif::ProgressBar;
-use sqlx::{Connection as _, Executor as _, SqliteConnection};
+use sqlx::{Connection as _, QueryBuilder, Sqlite, SqliteConnection};
 
 use super::{Report, check};
 use crate::app::{self, Core, NewConversation, NoDelivery};
@@ -101,7 +101,11 @@ async fn damage(file: &Path, statements: &str) {
     let mut connection = SqliteConnection::connect(&format!("sqlite://{}", file.display()))
         .await
         .unwrap();
-    connection.execute(sqlx::AssertSqlSafe(statements)).await.unwrap();
+    QueryBuilder::<Sqlite>::new(statements)
+        .build()
+        .execute(&mut connection)
+        .await
+        .unwrap();
     connection.close().await.unwrap();
 }
 
