@@ -18,6 +18,8 @@ pub enum Format {
 pub fn start(format: Format, level: &str) {
     let builder = tracing_subscriber::fmt()
         .with_writer(io::stderr)
+        // Otherwise a line that cannot be written (the disk of the log is full) is reported by `eprintln!`, which panics.
+        .log_internal_errors(false)
         .with_env_filter(EnvFilter::new(filter(level)));
     // Fails only when a subscriber is there already, as in tests that start many servers in one process.
     drop(match format {

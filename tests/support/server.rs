@@ -20,6 +20,8 @@ const SETTINGS: [(&str, &str); 4] = [
     ("ONESCRIBE__LIMITS__REQUESTS_PER_SECOND", "0"),
     ("ONESCRIBE__LIMITS__CONNECTS_PER_SECOND", "0"),
 ];
+/// How many lines of its log a failing test shows.
+const LOG_SHOWN: usize = 30;
 const READY: &str = "listening on ";
 
 /// A server process; it is killed when this is dropped. The settings stay, so it can be started again.
@@ -37,6 +39,22 @@ struct Running {
     url: String,
     // Kept open: a server whose stdout is closed would die of it.
     _stdout: Lines<BufReader<ChildStdout>>,
+}
+
+/// A test that fails shows what the server said last.
+impl Drop for Server {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = self.log();
+            let lines: Vec<&str> = log.lines().collect();
+            let last = lines.get(lines.len().saturating_sub(LOG_SHOWN)..).unwrap_or_default();
+            println!(
+                "the server logged {} lines; the last:\n{}",
+                lines.len(),
+                last.join("\n")
+            );
+        }
+    }
 }
 
 impl Server {
