@@ -26,7 +26,7 @@ use tokio::sync::oneshot;
 use crate::design::{Acked, Draft, MEMBERS, Sender};
 
 const ARBITERS: usize = 2;
-const IDLE_AFTER: Duration = Duration::from_secs(300);
+const IDLE_AFTER: Duration = Duration::from_mins(5);
 const CONTENT_BYTES_MAX: usize = 65_536;
 
 /// Nobody listens.

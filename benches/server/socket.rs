@@ -78,7 +78,7 @@ impl Socket {
         match (u8::try_from(payload.len()), u16::try_from(payload.len())) {
             (Ok(length @ ..=125), _) => self.outbound.push(0x80 | length),
             (_, Ok(length)) => {
-                self.outbound.push(0x80 | 126);
+                self.outbound.push(0x80 | 0x7E);
                 self.outbound.extend(length.to_be_bytes());
             }
             _ => unreachable!("the load has short frames only"),

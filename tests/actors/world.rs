@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use actix::{Arbiter, System};
-use onescribe::clock::{Clock, ManualClock};
+use onescribe::clock::ManualClock;
 use onescribe::conversation::{
     Answer, CommandError, Committed, Committer, Parts, Publisher, ReplyTo, SessionReply, Step, run_lane,
 };
@@ -96,7 +96,6 @@ impl Faults for FaultAt {
 pub(crate) struct Node {
     pub(crate) registry: Arc<Registry>,
     pub(crate) journal: Arc<Journal>,
-    pub(crate) clock: Arc<ManualClock>,
     /// Lanes that nobody serves yet.
     pub(crate) asleep: Vec<tokio::sync::mpsc::Receiver<onescribe::conversation::committer::Request>>,
     pub(crate) store: Arc<dyn Store>,
@@ -133,7 +132,6 @@ impl Node {
         Self {
             registry,
             journal,
-            clock,
             asleep,
             store,
         }
