@@ -19,7 +19,7 @@ pub use store::open;
 
 // What the commands say to the parts.
 pub use crate::conversation::{Answer, CommandError};
-pub use crate::service::NewConversation;
+pub use crate::service::{NewConversation, ServiceError};
 
 use crate::config::{Log, LogFormat};
 use crate::telemetry::{self, Format};

@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep};
 use super::progress;
 use super::signals::Signals;
 use super::survey::{Place, Room, Skipped, Survey};
-use crate::app::{self, Answer, CommandError, Core, NewConversation, NoDelivery};
+use crate::app::{self, Answer, CommandError, Core, NewConversation, NoDelivery, ServiceError};
 use crate::config::Config;
 use crate::domain::chain::content_hash;
 use crate::domain::{
@@ -31,6 +31,8 @@ use crate::domain::{
 const WINDOW: usize = 256;
 /// Rooms that are under way at once.
 const ROOMS_AT_ONCE: usize = 8;
+/// Members of one creation or addition: each is listed in one SYSTEM message.
+const MEMBERS_AT_ONCE: usize = 500;
 /// How often a line is tried before the import gives up, with a pause between.
 const TRIES_MAX: u32 = 60;
 const PAUSE: Duration = Duration::from_secs(1);
@@ -196,39 +198,46 @@ impl Importer<'_> {
 
     /// The group of a room, with all of its authors in it. A second run finds the group of the first.
     async fn conversation(&self, room: &Room) -> anyhow::Result<ConversationId> {
+        let members: Vec<Subject> = room.authors.iter().map(user).collect();
+        for _ in 0..TRIES_MAX {
+            match self.group(room, &members).await {
+                Ok(id) => return Ok(id),
+                Err(error) if error.code.retryable() && !self.stopped() => sleep(PAUSE).await,
+                Err(error) => bail!("the group of room {} cannot be made: {error}", room.name),
+            }
+        }
+        bail!(
+            "the group of room {} could not be made for a minute; see that the database is up",
+            room.name
+        )
+    }
+
+    async fn group(&self, room: &Room, members: &[Subject]) -> Result<ConversationId, ServiceError> {
         let origin = Origin {
             principal: self.owner,
             device: None,
         };
-        let members: Vec<Subject> = room.authors.iter().map(user).collect();
-        let new = || NewConversation::Group {
+        let mut parts = members.chunks(MEMBERS_AT_ONCE);
+        let new = NewConversation::Group {
             title: room.name.to_string(),
-            members: members.clone(),
+            members: parts.next().unwrap_or_default().to_vec(),
             client_request_id: Some(room.name.clone()),
             history_visibility: HistoryVisibility::Shared,
             posting: Posting::All,
             adding: Adding::Admins,
         };
-        let mut tries = 0;
-        loop {
-            let made = match self.core.conversations.create(origin.clone(), new()).await {
-                Ok(made) => Ok(made.seen.header.conversation_id),
-                Err(error) => Err(error),
-            };
-            let done = match made {
-                Ok(id) => {
-                    let added = self.core.conversations.add_members(origin.clone(), id, &members).await;
-                    added.map(|_| id)
-                }
-                Err(error) => Err(error),
-            };
-            match done {
-                Ok(id) => return Ok(id),
-                Err(error) if error.code.retryable() && tries < TRIES_MAX && !self.stopped() => tries += 1,
-                Err(error) => bail!("the group of room {} cannot be made: {error}", room.name),
-            }
-            sleep(PAUSE).await;
+        let made = self.core.conversations.create(origin.clone(), new).await?;
+        let id = made.seen.header.conversation_id;
+        // What was there before may lack authors who came later; those who are members already change nothing.
+        let rest = if made.created {
+            parts
+        } else {
+            members.chunks(MEMBERS_AT_ONCE)
+        };
+        for part in rest {
+            self.core.conversations.add_members(origin.clone(), id, part).await?;
         }
+        Ok(id)
     }
 }
 
@@ -372,6 +381,23 @@ mod tests {
                 (second.sent, second.there, second.skipped.count, interrupted),
                 (0, 1_000, 2, false)
             );
+        });
+    }
+
+    #[test]
+    fn a_room_with_more_authors_than_one_message_can_list_is_filled_in_parts() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        for n in 0..MEMBERS_AT_ONCE * 2 + 1 {
+            let rest = "\"at\":\"2018-11-05T19:30:43Z\",\"text\":\"hi\"";
+            writeln!(file, "{{\"room\":\"r\",\"author\":\"u{n}\",{rest}}}").unwrap();
+        }
+        let survey = Survey::of(file.path(), 65_536).unwrap();
+        actix_rt::System::new().block_on(async {
+            let store = Arc::new(MemoryStore::default());
+            let (first, _) = import_once(&store, &survey).await;
+            assert_eq!((first.sent, first.skipped.count), (1_001, 0), "{:?}", first.skipped);
+            let (second, _) = import_once(&store, &survey).await;
+            assert_eq!((second.there, second.skipped.count), (1_001, 0), "{:?}", second.skipped);
         });
     }
 

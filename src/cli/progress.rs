@@ -1,15 +1,20 @@
 //! The bar of the long commands. It draws on stderr, and only on a terminal.
 
+use std::fmt;
 use std::time::Duration;
 
-use indicatif::{HumanCount, ProgressBar, ProgressStyle};
+use indicatif::{HumanCount, HumanFloatCount, ProgressBar, ProgressState, ProgressStyle};
 
 /// `length` things of the name `what`, with rate and remaining time.
 pub(super) fn bar(length: u64, what: &str) -> ProgressBar {
-    let template = format!("{{bar:30}} {{human_pos}}/{{human_len}} {what}  {{per_sec}}  {{eta}} left  {{msg}}");
+    let template = format!("{{bar:30}} {{human_pos}}/{{human_len}} {what}  {{rate}}  {{eta}} left  {{msg}}");
     let bar = ProgressBar::new(length);
     if let Ok(style) = ProgressStyle::with_template(&template) {
-        bar.set_style(style);
+        // A bar that cannot be written is not worth an error.
+        let rate = |state: &ProgressState, out: &mut dyn fmt::Write| {
+            write!(out, "{}/s", HumanFloatCount(state.per_sec().round())).ok();
+        };
+        bar.set_style(style.with_key("rate", rate));
     }
     bar
 }

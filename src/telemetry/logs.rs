@@ -24,7 +24,7 @@ pub fn start(format: Format, level: &str) {
     // Fails only when a subscriber is there already, as in tests that start many servers in one process.
     drop(match format {
         Format::Text => builder.with_ansi(false).try_init(),
-        Format::Json => builder.json().flatten_event(true).try_init(),
+        Format::Json => builder.json().flatten_event(true).with_current_span(false).try_init(),
     });
 }
 

@@ -1,6 +1,5 @@
 //! The doors of a whole server in this process, on SQLite: one file per behaviour.
 #![cfg(test)]
-
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
