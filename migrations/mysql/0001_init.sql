@@ -50,13 +50,20 @@ CREATE TABLE im_message (
     CONSTRAINT uq_message_client_key UNIQUE (conversation_id, sender_type, sender_id, client_message_id)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
+-- Recalled and deleted messages of users and agents: what is taken off the unread counts above a position.
+CREATE TABLE im_gone (
+    conversation_id BIGINT NOT NULL,
+    seq             BIGINT NOT NULL,
+    PRIMARY KEY (conversation_id, seq)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
 -- The numbered log of everything that alters what is already there.
 CREATE TABLE im_change (
     conversation_id BIGINT NOT NULL,
     change_seq      BIGINT NOT NULL,
     change_type     VARCHAR(64) NOT NULL,
     message_id      BIGINT,
-    payload         LONGTEXT NOT NULL,
+    payload         LONGTEXT,
     actor_type      SMALLINT NOT NULL,
     actor_id        BIGINT NOT NULL,
     changed_at      BIGINT NOT NULL,

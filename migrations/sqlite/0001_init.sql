@@ -50,13 +50,20 @@ CREATE TABLE im_message (
     CONSTRAINT uq_message_client_key UNIQUE (conversation_id, sender_type, sender_id, client_message_id)
 );
 
+-- Recalled and deleted messages of users and agents: what is taken off the unread counts above a position.
+CREATE TABLE im_gone (
+    conversation_id BIGINT NOT NULL,
+    seq             BIGINT NOT NULL,
+    PRIMARY KEY (conversation_id, seq)
+);
+
 -- The numbered log of everything that alters what is already there.
 CREATE TABLE im_change (
     conversation_id BIGINT NOT NULL,
     change_seq      BIGINT NOT NULL,
     change_type     TEXT NOT NULL,
     message_id      BIGINT,
-    payload         TEXT NOT NULL,
+    payload         TEXT,
     actor_type      SMALLINT NOT NULL,
     actor_id        BIGINT NOT NULL,
     changed_at      BIGINT NOT NULL,

@@ -169,7 +169,12 @@ fn door(config: &Config, core: &Core, authenticator: Authenticator, delivery: Ar
         authenticator: Arc::new(authenticator),
         clock: Arc::clone(&core.clock),
         principals: Arc::clone(&core.principals),
-        messages: Arc::new(Messages::new(Arc::clone(&core.store), Arc::clone(&core.bus))),
+        messages: Arc::new(Messages::new(
+            Arc::clone(&core.store),
+            Arc::clone(&core.bus),
+            Arc::clone(&core.clock),
+            config.limits.recall_window_secs,
+        )),
         devices: Arc::new(Devices::new(
             Arc::<dyn Store>::clone(&core.store),
             Arc::clone(&core.clock),
@@ -198,6 +203,7 @@ fn rest(config: &Config, core: &Core, door: &Door, health: Arc<Health>) -> Rest 
         messages: Arc::clone(&door.messages),
         devices: Arc::clone(&door.devices),
         health,
+        admin_key: config.admin.api_key.clone(),
         limits: Limits {
             content_bytes: config.limits.content_bytes,
             frame_bytes: config.limits.frame_bytes,

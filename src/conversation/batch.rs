@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::messages::{Answer, CommandError, SessionReply, Step};
 use crate::domain::{
     Batch, Change, ChangeSeq, ClientMessageId, Command, Context, Conversation, ConversationId, DeviceId, DomainError,
-    Draft, Event, Fact, Facts, Member, Message, MessageId, Outcome, Principal, Refusal, Timestamp,
+    Draft, Event, Fact, Facts, Member, Message, MessageId, Outcome, Principal, Refusal, Timestamp, Touch, visibility,
 };
 
 /// The most commands that one commit of a conversation may hold.
@@ -85,8 +85,7 @@ impl Planned {
             .map(|events_before| events_before == 0);
         let outcomes = self.outcomes.into_iter().zip(stands);
         let answer = |(outcome, stands): (Result<Outcome, DomainError>, bool)| match outcome {
-            Ok(Outcome::Duplicate(record)) if stands => Ok(Outcome::Duplicate(record)),
-            Ok(Outcome::Changed(None)) if stands => Ok(Outcome::Changed(None)),
+            Ok(nothing) if stands && nothing.is_unchanged() => Ok(nothing),
             Err(refused) if stands => Err(CommandError::Refused(refused)),
             _ => Err(error.clone()),
         };
@@ -146,7 +145,11 @@ pub fn weight(command: &Command) -> usize {
         Command::Send(send) => send.content.as_str().len(),
         Command::Create(create) => create.members.len() * size_of::<Principal>(),
         Command::AddMembers { members, .. } => members.len() * size_of::<Principal>(),
-        Command::RemoveMember { .. } => 0,
+        Command::Touch {
+            touch: Touch::Edit(content),
+            ..
+        } => content.as_str().len(),
+        Command::Touch { .. } | Command::RemoveMember { .. } => 0,
     }
 }
 
@@ -157,7 +160,7 @@ pub fn missed(
     told: &Conversation,
     found: &Conversation,
     messages: Vec<Message>,
-    changes: Vec<Change>,
+    changes: Vec<(Change, Option<Arc<Message>>)>,
     own: &[Event],
 ) -> Vec<Event> {
     let mut spared_by_message: HashMap<MessageId, Option<DeviceId>> = HashMap::new();
@@ -167,7 +170,7 @@ pub fn missed(
             Event::MessageSent { message, device } => {
                 spared_by_message.insert(message.message_id, device.clone());
             }
-            Event::Changed { change, device } => {
+            Event::Changed { change, device, .. } => {
                 spared_by_change.insert(change.change_seq, (change, device.clone()));
             }
             _ => {}
@@ -186,13 +189,17 @@ pub fn missed(
         .into_iter()
         .map(|principal| Event::MemberRemoved { principal, left: false })
         .collect();
-    events.extend(changes.into_iter().map(|change| {
+    events.extend(changes.into_iter().map(|(change, message)| {
         let ours = spared_by_change
             .remove(&change.change_seq)
             .filter(|(own, _)| **own == change);
         Event::Changed {
             device: ours.and_then(|(_, device)| device),
             change: Arc::new(change),
+            hidden_from: message.as_ref().map_or_else(Vec::new, |message| {
+                visibility::blind_to(&found.header, found.members.values().copied(), message.seq)
+            }),
+            message,
         }
     }));
     let mut new: Vec<Member> = found
@@ -348,7 +355,7 @@ mod tests {
         for event in &events {
             match event {
                 Event::MessageSent { message, .. } => messages.push(Message::clone(message)),
-                Event::Changed { change, .. } => changes.push(Change::clone(change)),
+                Event::Changed { change, message, .. } => changes.push((Change::clone(change), message.clone())),
                 _ => {}
             }
         }

@@ -312,6 +312,15 @@ impl ConversationWriter {
         if let Some(id) = last_message {
             return Ok(self.parts.store.message(id).await?.is_some());
         }
+        let last_change = own.iter().rev().find_map(|event| match event {
+            Event::Changed { change, .. } => Some(change),
+            _ => None,
+        });
+        if let Some(change) = last_change {
+            let before = ChangeSeq::new(change.change_seq.get() - 1);
+            let found = self.parts.store.changes_after(self.id, before, 1).await?;
+            return Ok(found.first().is_some_and(|found| *found == **change));
+        }
         let Some(Event::Created { header, .. }) = own.first() else {
             return Ok(false);
         };
@@ -359,7 +368,15 @@ impl ConversationWriter {
         // What was committed after the load is left for the next one.
         messages.retain(|message| message.seq <= found.head.last_seq);
         changes.retain(|change| change.change_seq <= found.head.last_change_seq);
-        Ok(batch::missed(told, found, messages, changes, own))
+        let mut subjects = Vec::with_capacity(changes.len());
+        for change in changes {
+            let message = match change.message_id {
+                Some(id) => store.message(id).await?.map(Arc::new),
+                None => None,
+            };
+            subjects.push((change, message));
+        }
+        Ok(batch::missed(told, found, messages, subjects, own))
     }
 
     fn publish(&self, steps: Vec<Step>) {
@@ -375,19 +392,21 @@ impl ConversationWriter {
     }
 
     async fn fetch(&self, needs: Vec<Fact>, facts: &mut Facts) -> Result<(), StoreError> {
+        let store = &self.parts.store;
         let mut keys = Vec::new();
-        let mut quotes = BTreeSet::new(); // in an order that does not depend on chance
-        for need in needs {
+        // Each once, in an order that does not depend on chance.
+        for need in needs.into_iter().collect::<BTreeSet<_>>() {
             match need {
                 Fact::Key(principal, key) => keys.push((principal, key)),
                 Fact::Quote(message, viewer) => {
-                    quotes.insert((message, viewer));
+                    let fact = store.quotable(self.id, message, viewer).await?;
+                    facts.quotes.insert((message, viewer), fact);
+                }
+                Fact::Message(message, actor) => {
+                    let fact = store.touchable(self.id, message, actor).await?;
+                    facts.messages.insert((message, actor), fact);
                 }
             }
-        }
-        for (message, viewer) in quotes {
-            let fact = self.parts.store.quotable(self.id, message, viewer).await?;
-            facts.quotes.insert((message, viewer), fact);
         }
         self.look_up(keys, facts).await
     }

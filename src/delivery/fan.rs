@@ -30,6 +30,8 @@ pub enum Item {
         frame: Bytes,
         /// The device whose reply says the same.
         spare: Option<(Principal, DeviceId)>,
+        /// What those get instead who may not see it.
+        hidden: Option<Hidden>,
     },
     /// The principal is a member from here on: tells its sessions, and they get what follows.
     Join {
@@ -59,6 +61,15 @@ pub enum Item {
         /// The device on which somebody writes.
         spare: (Principal, DeviceId),
     },
+}
+
+/// A change to something that some members may not see: they learn its number and nothing else.
+#[derive(Debug)]
+pub struct Hidden {
+    /// In order.
+    pub from: Vec<Principal>,
+    /// The finished frame.
+    pub frame: Bytes,
 }
 
 impl Item {
@@ -123,15 +134,25 @@ fn of_event(committed: &Committed, at: usize, event: &Event, sessions: &Sessions
         Event::MessageSent { message, device } => items.push(Item::Push {
             frame: wire::text(&Push::message(message)),
             spare: device.clone().map(|device| (message.sender, device)),
+            hidden: None,
         }),
-        Event::Changed { change, device } => items.push(Item::Push {
-            frame: wire::text(&Push::ConversationChanged {
-                change: change.as_ref().into(),
-            }),
+        Event::Changed {
+            change,
+            message,
+            hidden_from,
+            device,
+        } => items.push(Item::Push {
+            frame: wire::text(&Push::change(change, message.as_deref())),
             spare: device.clone().map(|device| (change.actor, device)),
+            hidden: (!hidden_from.is_empty()).then(|| Hidden {
+                from: hidden_from.clone(),
+                frame: wire::text(&Push::ConversationChanged {
+                    change: view::Change::hidden(change),
+                }),
+            }),
         }),
         // Told by the change that follows.
-        Event::RoleChanged { .. } | Event::HeaderChanged { .. } => {}
+        Event::RoleChanged { .. } | Event::HeaderChanged { .. } | Event::MessageChanged { .. } => {}
     }
 }
 
@@ -149,7 +170,7 @@ fn join(committed: &Committed, at: usize, member: &Member) -> Item {
         &committed.header,
         &committed.head,
         u64::try_from(committed.member_count).unwrap_or(u64::MAX),
-        &membership,
+        view::Me::new(&membership, 0),
         last_message(committed, at, member.principal),
     );
     Item::Join {

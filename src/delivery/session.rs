@@ -15,11 +15,27 @@ use crate::domain::{ClientMessageId, ConversationId, DeviceId, Principal};
 /// The most sends of one session that may wait for their answers; beyond it `overloaded` is answered.
 pub const SENDS_WAITING_MAX: usize = 1_024;
 
-/// A send that waits for its answer.
+/// A frame that waits for its conversation's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
     /// The frame's `id`.
     pub frame: u64,
+    /// What it asked for.
+    pub asked: Asked,
+}
+
+/// What a waiting frame asked for: what its reply has to repeat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// `message.send`
+    Send(Sending),
+    /// `message.edit` or `message.recall`
+    Touch,
+}
+
+/// A send that waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sending {
     /// Where.
     pub conversation_id: ConversationId,
     /// The key.
@@ -178,8 +194,10 @@ mod tests {
         let session = session(1, Principal::user(1), "phone");
         let send = || Waiting {
             frame: 1,
-            conversation_id: ConversationId::new(7).unwrap(),
-            client_message_id: ClientMessageId::parse("k").unwrap(),
+            asked: Asked::Send(Sending {
+                conversation_id: ConversationId::new(7).unwrap(),
+                client_message_id: ClientMessageId::parse("k").unwrap(),
+            }),
         };
         for _ in 0..SENDS_WAITING_MAX {
             let ticket = session.await_answer(send()).unwrap().frame;

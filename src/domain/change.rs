@@ -6,6 +6,12 @@ use super::ids::{ChangeSeq, ConversationId, MessageId, Principal, Timestamp};
 /// What kind of change it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChangeType {
+    /// A message has other words.
+    Edited,
+    /// A message was taken back.
+    Recalled,
+    /// A message was removed for everyone.
+    Deleted,
     /// Principals became members; payload `{members, reason}`.
     MemberAdded,
     /// Principals are members no longer; payload `{members, reason}`.
@@ -17,7 +23,10 @@ pub enum ChangeType {
 }
 
 impl ChangeType {
-    const ALL: [Self; 4] = [
+    const ALL: [Self; 7] = [
+        Self::Edited,
+        Self::Recalled,
+        Self::Deleted,
         Self::MemberAdded,
         Self::MemberRemoved,
         Self::MemberUpdated,
@@ -28,6 +37,9 @@ impl ChangeType {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Edited => "EDITED",
+            Self::Recalled => "RECALLED",
+            Self::Deleted => "DELETED",
             Self::MemberAdded => "MEMBER_ADDED",
             Self::MemberRemoved => "MEMBER_REMOVED",
             Self::MemberUpdated => "MEMBER_UPDATED",
@@ -53,8 +65,8 @@ pub struct Change {
     pub change_type: ChangeType,
     /// The message that it is about, if it is about one.
     pub message_id: Option<MessageId>,
-    /// Compact JSON, as the type says.
-    pub payload: Content,
+    /// Compact JSON, as the type says; none where the message tells all.
+    pub payload: Option<Content>,
     /// Who did it.
     pub actor: Principal,
     /// When.

@@ -79,6 +79,8 @@ impl DomainError {
             Self::NotAMember => Code::NotAMember,
             Self::Forbidden(_) => Code::Forbidden,
             Self::KeyReused { .. } => Code::IdempotencyKeyReused,
+            Self::Recalled => Code::MessageRecalled,
+            Self::RecallTooLate { .. } => Code::RecallWindowExpired,
             Self::Closed => Code::ConversationClosed,
             Self::PreconditionFailed { .. } => Code::PreconditionFailed,
             Self::AlreadyCreated { .. } => Code::AlreadyExists,

@@ -3,7 +3,7 @@
 use super::chain::Digest;
 use super::content::{Content, MessageType};
 use super::conversation::{Adding, HistoryVisibility, Kind, Posting};
-use super::ids::{ClientMessageId, ClientRequestId, DeviceId, MessageId, Principal, Seq};
+use super::ids::{ClientMessageId, ClientRequestId, DeviceId, MessageId, Principal, Seq, Timestamp};
 use super::subject::Subject;
 
 /// Who acts, and on which device (that device learns the result from its reply and is spared the push).
@@ -29,6 +29,15 @@ pub enum Command {
         /// Who is added; those who are members already are passed over.
         members: Vec<Principal>,
     },
+    /// Does something to a message of this conversation.
+    Touch {
+        /// Who; SYSTEM is the admin key.
+        origin: Origin,
+        /// Which.
+        message_id: MessageId,
+        /// What.
+        touch: Touch,
+    },
     /// Ends a membership: `target` = the actor is leaving.
     RemoveMember {
         /// Who removes.
@@ -36,6 +45,22 @@ pub enum Command {
         /// Who goes.
         target: Principal,
     },
+}
+
+/// What a message can undergo.
+#[derive(Clone, Debug)]
+pub enum Touch {
+    /// Other words, in compact form; only by its sender. The rules of its type are checked by the writer, who knows it.
+    Edit(Content),
+    /// Taken back: by its sender inside the window, by OWNER/ADMIN of a group at any time.
+    Recall {
+        /// When the server received the request: the window is judged by this (B64).
+        received_at: Timestamp,
+        /// How long a sender may.
+        window_ms: i64,
+    },
+    /// Removed for everyone: by OWNER/ADMIN of a group, or by the admin key.
+    Delete,
 }
 
 /// A new conversation.

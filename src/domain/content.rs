@@ -112,6 +112,16 @@ impl Content {
     /// # Errors
     /// [`DomainError::Invalid`] names the field; [`DomainError::ContentTooLarge`] when over `bytes_max`.
     pub fn parse(raw: &str, message_type: &MessageType, bytes_max: usize) -> Result<Self, DomainError> {
+        let content = Self::compact(raw, bytes_max)?;
+        content.check(message_type)?;
+        Ok(content)
+    }
+
+    /// The first half of [`Content::parse`], for a door that does not know the type (an edit): any JSON object.
+    ///
+    /// # Errors
+    /// As [`Content::parse`].
+    pub fn compact(raw: &str, bytes_max: usize) -> Result<Self, DomainError> {
         let compact = json::compact("content", raw)?;
         if compact.len() > bytes_max {
             return Err(DomainError::ContentTooLarge {
@@ -119,7 +129,16 @@ impl Content {
                 max: bytes_max,
             });
         }
-        let object = Object::parse(&compact).ok_or(InvalidField::new("content", "must be a JSON object"))?;
+        Object::parse(&compact).ok_or(InvalidField::new("content", "must be a JSON object"))?;
+        Ok(Self(compact.into()))
+    }
+
+    /// The second half of [`Content::parse`]: the rules of the type.
+    ///
+    /// # Errors
+    /// [`InvalidField`] names the field.
+    pub fn check(&self, message_type: &MessageType) -> Result<(), InvalidField> {
+        let object = Object::parse(&self.0).ok_or(InvalidField::new("content", "must be a JSON object"))?;
         match message_type {
             MessageType::Text => text_rules(&object)?,
             MessageType::Attachment(_) => attachment_rules(&object)?,
@@ -136,11 +155,14 @@ impl Content {
                 text.ok_or(InvalidField::new("content.ciphertext", "must be a base64 string"))?;
             }
             MessageType::System | MessageType::Notification => {
-                return Err(InvalidField::new("message_type", "SYSTEM and NOTIFICATION are made by the server").into());
+                return Err(InvalidField::new(
+                    "message_type",
+                    "SYSTEM and NOTIFICATION are made by the server",
+                ));
             }
             MessageType::Other(_) => {}
         }
-        Ok(Self(compact.into()))
+        Ok(())
     }
 
     /// What the server made itself, or what comes back from the store.

@@ -272,6 +272,7 @@ impl Conversation {
                 }
             }
             Event::HeaderChanged { header } => self.header = Arc::clone(header),
+            Event::MessageChanged { last_message_seq, .. } => self.head.last_message_seq = *last_message_seq,
             Event::Changed { change, .. } => self.head.last_change_seq = change.change_seq,
         }
     }

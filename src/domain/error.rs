@@ -54,6 +54,15 @@ pub enum DomainError {
         /// The first message.
         original: MessageId,
     },
+    /// The message was recalled, which is final.
+    #[error("this message was recalled")]
+    Recalled,
+    /// The sender may not recall any more.
+    #[error("a message can be recalled for {window_secs} seconds after it was sent")]
+    RecallTooLate {
+        /// `limits.recall_window_secs`
+        window_secs: i64,
+    },
     /// The conversation was dissolved.
     #[error("this conversation is closed")]
     Closed,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::change::Change;
 use super::conversation::{CreationKey, Header};
-use super::ids::{DeviceId, Principal};
+use super::ids::{DeviceId, Principal, Seq};
 use super::member::{Member, Role};
 use super::message::Message;
 
@@ -51,10 +51,21 @@ pub enum Event {
         /// The whole of it.
         header: Arc<Header>,
     },
+    /// A message that was there is now as said here: edited, recalled or deleted for all.
+    MessageChanged {
+        /// The whole of it.
+        message: Arc<Message>,
+        /// The newest message that still stands; recalling the newest moves it back (B59).
+        last_message_seq: Seq,
+    },
     /// An entry of the change log; it stands after the fact that it reports.
     Changed {
         /// The entry.
         change: Arc<Change>,
+        /// The message that it is about, as it is after the change.
+        message: Option<Arc<Message>>,
+        /// Members who may not see that message: to them the change is HIDDEN.
+        hidden_from: Vec<Principal>,
         /// The actor's device that is spared the push.
         device: Option<DeviceId>,
     },

@@ -46,6 +46,12 @@ impl MessageStatus {
         Self::ALL.into_iter().find(|status| status.code() == code)
     }
 
+    /// The words are gone for good.
+    #[must_use]
+    pub const fn is_gone(self) -> bool {
+        matches!(self, Self::Recalled | Self::Deleted)
+    }
+
     /// The word of the wire.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

@@ -24,12 +24,12 @@ pub mod visibility;
 pub use chain::Digest;
 pub use change::{Change, ChangeType};
 pub use code::Code;
-pub use command::{Command, Create, NewConversation, Origin, Send};
+pub use command::{Command, Create, NewConversation, Origin, Send, Touch};
 pub use content::{Content, MessageType};
 pub use conversation::{
     Adding, Conversation, Counters, CreationKey, Head, Header, HistoryVisibility, Kind, Posting, Status,
 };
-pub use decide::{Batch, Context, Draft, Fact, Facts, Outcome, Quotable, Refusal};
+pub use decide::{Batch, Context, Draft, Fact, Facts, Outcome, Quotable, Refusal, Touchable};
 pub use error::{DomainError, InvalidField};
 pub use event::Event;
 pub use ids::{

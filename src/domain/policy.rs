@@ -53,7 +53,8 @@ fn fixed(header: &Header) -> Result<(), DomainError> {
     }
 }
 
-fn open(header: &Header) -> Result<(), DomainError> {
+/// Can this be written to?
+pub fn open(header: &Header) -> Result<(), DomainError> {
     if header.status == Status::Active {
         Ok(())
     } else {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::fields::{Fields, limit, required};
 use super::rest::SendMessage;
-use crate::domain::{ChangeSeq, ConversationId, DeviceId, DomainError, InvalidField, Seq, json};
+use crate::domain::{ChangeSeq, Content, ConversationId, DeviceId, DomainError, InvalidField, MessageId, Seq, json};
 
 /// A page of history without `limit`.
 pub const HISTORY_LIMIT_DEFAULT: u32 = 50;
@@ -12,15 +12,7 @@ pub const HISTORY_LIMIT_DEFAULT: u32 = 50;
 pub const HISTORY_LIMIT_MAX: u32 = 200;
 
 /// Known words that this server does not offer (yet).
-const NOT_OFFERED: [&str; 7] = [
-    "message.edit",
-    "message.recall",
-    "read",
-    "sync",
-    "stream.open",
-    "stream.append",
-    "stream.finish",
-];
+const NOT_OFFERED: [&str; 5] = ["read", "sync", "stream.open", "stream.append", "stream.finish"];
 
 /// A text frame, read as far as it can be read.
 #[derive(Debug)]
@@ -47,6 +39,18 @@ pub enum Frame<'a> {
         conversation_id: ConversationId,
         /// What, as on REST.
         message: Box<SendMessage>,
+    },
+    /// Gives a message other words.
+    Edit {
+        /// Which.
+        message_id: MessageId,
+        /// The words, in compact form; the rules of the message's type are the writer's business.
+        content: Content,
+    },
+    /// Takes a message back.
+    Recall {
+        /// Which.
+        message_id: MessageId,
     },
     /// Which messages and changes have arrived on this device.
     Acknowledge(Vec<Acknowledged>),
@@ -129,6 +133,13 @@ fn typed<'a>(fields: &Fields<'a>, id: Option<u64>, content_bytes_max: usize) -> 
             conversation_id: conversation_id(fields)?,
             message: Box::new(SendMessage::read(fields, content_bytes_max)?),
         },
+        "message.edit" => Frame::Edit {
+            message_id: message_id(fields)?,
+            content: edited(fields, content_bytes_max)?,
+        },
+        "message.recall" => Frame::Recall {
+            message_id: message_id(fields)?,
+        },
         "message.ack" => Frame::Acknowledge(acknowledged(fields)?),
         "history" => Frame::History(history(fields)?),
         "ping" => Frame::Ping,
@@ -149,6 +160,18 @@ fn hello<'a>(fields: &Fields<'a>) -> Result<Hello<'a>, InvalidField> {
 
 fn conversation_id(fields: &Fields<'_>) -> Result<ConversationId, InvalidField> {
     required("conversation_id", fields.id("conversation_id", ConversationId::parse)?)
+}
+
+fn message_id(fields: &Fields<'_>) -> Result<MessageId, InvalidField> {
+    required("message_id", fields.id("message_id", MessageId::parse)?)
+}
+
+/// `content` of an edit, of a frame or of a REST body.
+///
+/// # Errors
+/// `invalid_request`, `payload_too_large`.
+pub fn edited(fields: &Fields<'_>, content_bytes_max: usize) -> Result<Content, DomainError> {
+    Content::compact(required("content", fields.raw("content"))?, content_bytes_max)
 }
 
 /// `acks`, of a frame or of a REST body.

@@ -83,6 +83,18 @@ pub struct Done {
     pub reply_to: u64,
 }
 
+/// `ok` to an edit or a recall.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename = "ok")]
+pub struct Touched<'a> {
+    /// The frame's `id`.
+    pub reply_to: u64,
+    /// The message as it is now.
+    pub message: view::Message<'a>,
+    /// What this device has to count; `null` where nothing changed.
+    pub change: Option<view::Change<'a>>,
+}
+
 /// `history`
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename = "history")]
@@ -149,6 +161,24 @@ pub enum Push<'a> {
         /// The message.
         message: view::Message<'a>,
     },
+    /// A message has other words.
+    #[serde(rename = "message.edited")]
+    MessageEdited {
+        /// The entry of the change log.
+        change: view::Change<'a>,
+    },
+    /// A message was taken back.
+    #[serde(rename = "message.recalled")]
+    MessageRecalled {
+        /// The entry of the change log.
+        change: view::Change<'a>,
+    },
+    /// A message was removed for everyone.
+    #[serde(rename = "message.deleted")]
+    MessageDeleted {
+        /// The entry of the change log.
+        change: view::Change<'a>,
+    },
     /// Something of the conversation changed.
     #[serde(rename = "conversation.changed")]
     ConversationChanged {
@@ -190,6 +220,18 @@ pub enum Push<'a> {
 }
 
 impl<'a> Push<'a> {
+    /// The push that reports a change, with the message that it is about.
+    #[must_use]
+    pub fn change(change: &'a domain::Change, message: Option<&'a domain::Message>) -> Self {
+        let view = view::Change::new(change, message);
+        match change.change_type {
+            domain::ChangeType::Edited => Self::MessageEdited { change: view },
+            domain::ChangeType::Recalled => Self::MessageRecalled { change: view },
+            domain::ChangeType::Deleted => Self::MessageDeleted { change: view },
+            _ => Self::ConversationChanged { change: view },
+        }
+    }
+
     /// `message.new`
     #[must_use]
     pub fn message(message: &'a domain::Message) -> Self {

@@ -65,6 +65,15 @@ impl SendMessage {
     }
 }
 
+/// What an act on a message answers.
+#[derive(Debug, Serialize)]
+pub struct Touched<'a> {
+    /// The message as it is now.
+    pub message: view::Message<'a>,
+    /// `null` where nothing had to change.
+    pub change: Option<view::Change<'a>>,
+}
+
 /// `POST /v1/conversations`.
 ///
 /// # Errors

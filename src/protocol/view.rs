@@ -86,22 +86,53 @@ pub struct Change<'a> {
     conversation_id: i64,
     change_seq: i64,
     change_type: &'static str,
-    payload: &'a RawValue,
+    #[serde(flatten)]
+    seen: Option<SeenChange<'a>>,
+}
+
+/// What a viewer learns of a change that is not HIDDEN.
+#[derive(Debug, Serialize)]
+struct SeenChange<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<Message<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload: Option<&'a RawValue>,
     actor: Principal,
     #[serde(serialize_with = "convert::time")]
     changed_at: domain::Timestamp,
 }
 
-impl<'a> From<&'a domain::Change> for Change<'a> {
-    fn from(change: &'a domain::Change) -> Self {
+impl<'a> Change<'a> {
+    /// With the message that it is about, if it is about one.
+    #[must_use]
+    pub fn new(change: &'a domain::Change, message: Option<&'a domain::Message>) -> Self {
+        Self {
+            change_type: change.change_type.as_str(),
+            seen: Some(SeenChange {
+                message: message.map(Message::from),
+                payload: change.payload.as_ref().map(|payload| convert::raw(payload.as_str())),
+                actor: change.actor.into(),
+                changed_at: change.changed_at,
+            }),
+            ..Self::hidden(change)
+        }
+    }
+
+    /// To whoever may not see what it is about: only its number, so that the numbers stay whole.
+    #[must_use]
+    pub fn hidden(change: &domain::Change) -> Self {
         Self {
             conversation_id: change.conversation_id.get(),
             change_seq: change.change_seq.get(),
-            change_type: change.change_type.as_str(),
-            payload: convert::raw(change.payload.as_str()),
-            actor: change.actor.into(),
-            changed_at: change.changed_at,
+            change_type: "HIDDEN",
+            seen: None,
         }
+    }
+}
+
+impl<'a> From<&'a domain::Change> for Change<'a> {
+    fn from(change: &'a domain::Change) -> Self {
+        Self::new(change, None)
     }
 }
 
@@ -131,7 +162,7 @@ impl From<&domain::Member> for Member {
 pub struct Me {
     role: &'static str,
     last_read_seq: i64,
-    unread_count: i64,
+    unread_count: u64,
     mention_count: i64,
     marked_unread: bool,
     muted: bool,
@@ -143,12 +174,11 @@ pub struct Me {
 impl Me {
     /// From a membership and the head that it is counted against.
     #[must_use]
-    pub fn new(membership: &domain::Membership, head: &domain::Head) -> Self {
+    pub fn new(membership: &domain::Membership, unread_count: u64) -> Self {
         Self {
             role: membership.member.role.as_str(),
             last_read_seq: membership.last_read_seq.get(),
-            // Sending moves the sender's position, so what is above it is by others (INV-UNREAD-1).
-            unread_count: (head.last_count_no.get() - membership.last_read_count_no.get()).max(0),
+            unread_count,
             mention_count: 0,
             marked_unread: membership.marked_unread,
             muted: membership.muted,
@@ -190,7 +220,7 @@ impl<'a> Conversation<'a> {
         header: &'a domain::Header,
         head: &domain::Head,
         member_count: u64,
-        membership: &domain::Membership,
+        me: Me,
         last_message: Option<&'a domain::Message>,
     ) -> Self {
         Self {
@@ -209,7 +239,7 @@ impl<'a> Conversation<'a> {
             status: header.status.as_str(),
             created_at: header.created_at,
             updated_at: header.updated_at,
-            me: Me::new(membership, head),
+            me,
         }
     }
 }

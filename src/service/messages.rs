@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use super::ask::ask_keyed;
 use super::error::ServiceError;
+use crate::clock::Clock;
 use crate::conversation::{CommandError, ReplyTo, SessionReply};
 use crate::domain::{
-    Code, Command, ConversationId, DomainError, Header, Member, Message, MessageId, MessageStatus, Outcome, Principal,
-    Send, Seq, visibility,
+    Change, Code, Command, ConversationId, DomainError, Header, Member, Message, MessageId, MessageStatus, Origin,
+    Outcome, Principal, Send, Seq, Touch, visibility,
 };
 use crate::routing::Bus;
 use crate::storage::{ConversationStore, PageQuery, Store};
@@ -75,17 +76,34 @@ pub struct Sent {
     pub duplicate: bool,
 }
 
+/// What became of an act on a message.
+#[derive(Clone, Debug)]
+pub struct Touched {
+    /// The message as it is now.
+    pub message: Arc<Message>,
+    /// The change that was made.
+    pub change: Option<Arc<Change>>,
+}
+
 /// Use cases around messages.
 pub struct Messages {
     store: Arc<dyn Store>,
     bus: Arc<dyn Bus>,
+    clock: Arc<dyn Clock>,
+    recall_window_ms: i64,
 }
 
 impl Messages {
-    /// Reads from `store`, writes through `bus`.
+    /// Reads from `store`, writes through `bus`; a sender may recall for `recall_window_secs`.
     #[must_use]
-    pub fn new(store: Arc<dyn Store>, bus: Arc<dyn Bus>) -> Self {
-        Self { store, bus }
+    pub fn new(store: Arc<dyn Store>, bus: Arc<dyn Bus>, clock: Arc<dyn Clock>, recall_window_secs: u64) -> Self {
+        let recall_window_ms = i64::try_from(recall_window_secs.saturating_mul(1_000)).unwrap_or(i64::MAX);
+        Self {
+            store,
+            bus,
+            clock,
+            recall_window_ms,
+        }
     }
 
     /// Sends, and waits until it is stored.
@@ -112,6 +130,61 @@ impl Messages {
     pub fn dispatch(&self, conversation_id: ConversationId, send: Send, reply: SessionReply) {
         self.bus
             .dispatch(conversation_id, Command::Send(send), ReplyTo::Session(reply));
+    }
+
+    /// What becomes of a message by an edit, a recall or a deletion, and the change; none where nothing had to change.
+    ///
+    /// # Errors
+    /// As the writer says; `not_found` for a message that the caller may not see.
+    pub async fn touch(&self, origin: Origin, message_id: MessageId, touch: Touch) -> Result<Touched, ServiceError> {
+        let conversation_id = self.place_of(message_id).await?;
+        let command = Command::Touch {
+            origin,
+            message_id,
+            touch,
+        };
+        // Asked twice, each of them is the same act: the second changes nothing.
+        match ask_keyed(self.bus.as_ref(), conversation_id, command).await {
+            Ok(Outcome::Touched(message, change)) => Ok(Touched { message, change }),
+            Ok(other) => Err(ServiceError::internal(&format!("an act on a message led to {other:?}"))),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// As [`Messages::touch`], but the answer travels to the session with the pushes of the same commit.
+    pub fn dispatch_touch(
+        &self,
+        conversation_id: ConversationId,
+        origin: Origin,
+        message_id: MessageId,
+        touch: Touch,
+        reply: SessionReply,
+    ) {
+        let command = Command::Touch {
+            origin,
+            message_id,
+            touch,
+        };
+        self.bus.dispatch(conversation_id, command, ReplyTo::Session(reply));
+    }
+
+    /// A recall that is received at this moment (B64).
+    #[must_use]
+    pub fn recall_now(&self) -> Touch {
+        Touch::Recall {
+            received_at: self.clock.now(),
+            window_ms: self.recall_window_ms,
+        }
+    }
+
+    /// The conversation of a message. Rights are judged there.
+    ///
+    /// # Errors
+    /// `not_found`
+    pub async fn place_of(&self, id: MessageId) -> Result<ConversationId, ServiceError> {
+        let message = self.store.message(id).await?;
+        let message = message.ok_or_else(|| ServiceError::new(Code::NotFound, "no such message"))?;
+        Ok(message.conversation_id)
     }
 
     /// A writer's refusal with everything that it has to carry: `original` is the first message of a reused key.

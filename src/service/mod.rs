@@ -19,7 +19,7 @@ pub use conversations::{Conversations, Made, MembersChanged, Page};
 pub use devices::Devices;
 pub use error::{Extra, ServiceError};
 pub use health::Health;
-pub use messages::{HistoryPage, HistoryQuery, Messages, Sent};
+pub use messages::{HistoryPage, HistoryQuery, Messages, Sent, Touched};
 pub use principals::{PRINCIPALS_CACHED_MAX, Principals};
 
 // Readers' words of the store that the doors pass on.

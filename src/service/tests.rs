@@ -99,7 +99,12 @@ fn send() -> Send {
 }
 
 fn messages(bus: &Arc<ScriptedBus>) -> Messages {
-    Messages::new(Arc::new(MemoryStore::new()), Arc::<ScriptedBus>::clone(bus))
+    Messages::new(
+        Arc::new(MemoryStore::new()),
+        Arc::<ScriptedBus>::clone(bus),
+        Arc::new(ManualClock::default()),
+        120,
+    )
 }
 
 fn conversations(bus: &Arc<ScriptedBus>, store: MemoryStore) -> Conversations {

@@ -19,7 +19,7 @@ use thiserror::Error;
 use crate::domain::{
     Change, ChangeSeq, ClientMessageId, Conversation, ConversationId, Counters, CreationKey, DeviceId, Event,
     ExternalId, Head, Header, KeyRecord, Member, Membership, Message, MessageId, Principal, PrincipalType, Quotable,
-    Seq, Timestamp,
+    Seq, Timestamp, Touchable,
 };
 
 /// Why a read or a small write failed. Inside words only: clients get a code and a `trace_id`.
@@ -100,6 +100,8 @@ pub struct Seen {
     pub member_count: u64,
     /// The viewer's; `None` = not a member (any more).
     pub membership: Option<Membership>,
+    /// What the viewer has not read: sent by USER or AGENT, not gone (INV-UNREAD-1).
+    pub unread_count: u64,
     /// The newest message that is not RECALLED or DELETED.
     pub last_message: Option<Message>,
 }
@@ -182,6 +184,13 @@ pub trait MessageStore: Send + Sync {
         message: MessageId,
         viewer: Principal,
     ) -> StoreResult<Option<Quotable>>;
+    /// What a decision about a message of this conversation has to know; `None` = no such message in it.
+    async fn touchable(
+        &self,
+        id: ConversationId,
+        message: MessageId,
+        actor: Principal,
+    ) -> StoreResult<Option<Touchable>>;
     /// Raw messages with `after < seq`, ascending, at most `limit`: for recovery and `check`.
     async fn messages_after(&self, id: ConversationId, after: Seq, limit: u32) -> StoreResult<Vec<Message>>;
     /// Raw changes with `after < change_seq`, ascending, at most `limit`.

@@ -66,7 +66,10 @@ impl StoredChange {
         Self {
             change_seq: change.change_seq.get(),
             change_type: change.change_type.as_str().to_owned(),
-            payload: change.payload.as_str().to_owned(),
+            payload: change
+                .payload
+                .as_ref()
+                .map_or_else(String::new, |payload| payload.as_str().to_owned()),
             actor: who(change.actor),
         }
     }
@@ -143,7 +146,7 @@ impl Reply {
                 sent_at: record.sent_at.millis(),
                 repeat: true,
             },
-            Ok(Outcome::Changed(change)) => Self::Changed {
+            Ok(Outcome::Changed(change) | Outcome::Touched(_, change)) => Self::Changed {
                 change_seq: change.as_ref().map(|change| change.change_seq.get()),
             },
             Err(CommandError::Refused(DomainError::KeyReused { original })) => Self::KeyReused {
@@ -318,7 +321,10 @@ fn what(command: &Command) -> (&Origin, What) {
                 creation_key: create.creation_key.as_ref().map(|key| key.as_str().to_owned()),
             },
         ),
-        Command::AddMembers { origin, .. } | Command::RemoveMember { origin, .. } => (origin, What::Members),
+        // The workload asks for no edits: they have a model of their own to be judged by.
+        Command::AddMembers { origin, .. } | Command::RemoveMember { origin, .. } | Command::Touch { origin, .. } => {
+            (origin, What::Members)
+        }
     }
 }
 
@@ -369,7 +375,7 @@ impl Ear {
             Event::Changed { change, .. } => Some(Told::Change(StoredChange::of(change))),
             Event::MembersAdded { members } => Some(Told::Joined(all(members))),
             Event::MemberRemoved { principal, .. } => Some(Told::Left(who(*principal))),
-            Event::RoleChanged { .. } | Event::HeaderChanged { .. } => None,
+            Event::RoleChanged { .. } | Event::HeaderChanged { .. } | Event::MessageChanged { .. } => None,
         }
     }
 

@@ -1,14 +1,15 @@
 //! Makes commits as the domain would: through `Draft`, so that the rows are exactly those of the program.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use onescribe::domain::{
     Adding, Batch, ClientMessageId, Command, Content, Context, Conversation, ConversationId, Create, CreationKey,
     DomainError, Draft, Facts, HistoryVisibility, Kind, MessageId, MessageType, Origin, Outcome, Posting, Principal,
-    Send, Timestamp, chain,
+    Send, Timestamp, Touch, Touchable, chain,
 };
-use onescribe::storage::{Commit, CommitResult, Writer};
+use onescribe::storage::{Commit, CommitResult, Store, Writer};
 
 /// 2026-01-01, in milliseconds.
 pub(crate) const NOW: i64 = 1_767_225_600_000;
@@ -78,6 +79,8 @@ pub(crate) fn create(
     })
 }
 
+type Messages = HashMap<(MessageId, Principal), Option<Touchable>>;
+
 /// A conversation in memory, as its writer holds it.
 #[derive(Clone)]
 pub(crate) struct Held {
@@ -97,10 +100,10 @@ impl Held {
 
     /// What these commands ask the store for.
     pub(crate) fn decide(&self, commands: &[Command]) -> Commit {
-        self.try_decide(commands).expect("the rules allow it")
+        self.try_decide(commands, HashMap::new()).expect("the rules allow it")
     }
 
-    fn try_decide(&self, commands: &[Command]) -> Result<Commit, DomainError> {
+    fn try_decide(&self, commands: &[Command], messages: Messages) -> Result<Commit, DomainError> {
         let mut draft = Draft::new(self.id, self.state.as_ref());
         let facts = Facts {
             keys: commands
@@ -110,6 +113,7 @@ impl Held {
                     _ => None,
                 })
                 .collect(),
+            messages,
             ..Facts::default()
         };
         let mut ids = || Ok(MessageId::new(next_id()).unwrap());
@@ -160,6 +164,24 @@ impl Held {
         self.now += 1;
         let commit = self.decide(commands);
         assert_eq!(writer.commit(std::slice::from_ref(&commit)).await, vec![Ok(())]);
+        self.apply(&commit);
+    }
+
+    /// Does something to a stored message, and stores that.
+    pub(crate) async fn touch(&mut self, store: &dyn Store, actor: Principal, id: MessageId, touch: Touch) {
+        let found = store.touchable(self.id, id, actor).await.unwrap();
+        let origin = origin(actor);
+        let message_id = id;
+        let command = Command::Touch {
+            origin,
+            message_id,
+            touch,
+        };
+        self.now += 1;
+        let commit = self
+            .try_decide(&[command], HashMap::from([((id, actor), found)]))
+            .expect("the rules allow it");
+        assert_eq!(store.writer().commit(std::slice::from_ref(&commit)).await, vec![Ok(())]);
         self.apply(&commit);
     }
 

@@ -234,7 +234,7 @@ pub(crate) async fn changes_are_numbered_and_read_in_order(fixture: &Fixture) {
     assert_eq!(told, vec![(1, added), (2, added), (3, removed)]);
     assert_eq!(changes[0].actor, ANNA);
     assert_eq!(
-        changes[2].payload.as_str(),
+        changes[2].payload.as_ref().unwrap().as_str(),
         r#"{"members":[{"type":"USER","id":"2"}],"reason":"REMOVED"}"#
     );
     assert!(changes[2].changed_at > Timestamp::default());

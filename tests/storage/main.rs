@@ -19,6 +19,7 @@ mod pages;
 mod people;
 mod raw;
 mod suite;
+mod touches;
 
 mod memory;
 mod mysql;

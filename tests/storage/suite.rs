@@ -45,6 +45,13 @@ pub(crate) use tests_on;
 macro_rules! contract {
     ($make:expr) => {
         $crate::suite::tests_on!($make;
+            touches::{
+                an_edit_is_stored_with_its_change_and_nothing_else_moves,
+                b58_recalled_words_are_in_no_column_of_the_store,
+                b59_the_newest_that_stands_is_the_last_message,
+                b76_what_is_gone_is_taken_off_unread_once,
+                a_message_of_another_conversation_cannot_be_touched,
+            }
             commits::{
                 what_is_committed_comes_back_as_it_was,
                 a_commit_on_an_old_seq_is_fenced,

@@ -8,14 +8,15 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::super::fan::{Fan, Item};
-use super::super::session::{Refused, Session};
+use super::super::fan::{Fan, Hidden, Item};
+use super::super::session::{Asked, Refused, Sending, Session};
 use super::super::shared::{HubLoad, Shared};
 use super::super::wire::{self, Close};
 use super::roster::Roster;
 use crate::conversation::{Answer, CommandError, SessionReply};
-use crate::domain::{ConversationId, Outcome};
-use crate::protocol::reply::{Pong, Push, Sent};
+use crate::domain::{ConversationId, KeyRecord, Outcome};
+use crate::protocol::reply::{Pong, Push, Sent, Touched};
+use crate::protocol::view;
 
 /// The most that may wait for a hub. Beyond it something is lost to its sessions, so all of them are cut with 4008.
 pub const HUB_MAILBOX_MAX: usize = 16_384;
@@ -80,10 +81,12 @@ impl Hub {
     fn deliver(&mut self, conversation: ConversationId, item: &Item, now: Instant) {
         self.turn_bytes += item.bytes();
         match item {
-            Item::Push { frame, spare } => {
+            Item::Push { frame, spare, hidden } => {
                 let listening = self.roster.listening(conversation);
                 self.turn_pushes += listening.len();
                 for session in listening {
+                    let blind = |hidden: &&Hidden| hidden.from.binary_search(&session.principal()).is_ok();
+                    let frame = hidden.as_ref().filter(blind).map_or(frame, |hidden| &hidden.frame);
                     if !spare.as_ref().is_some_and(|spare| session.is(spare)) {
                         session.outbox().push(frame.clone(), now);
                     }
@@ -113,29 +116,27 @@ impl Hub {
         let Some(waiting) = session.answered(to.frame) else {
             return;
         };
-        let (message_id, seq, sent_at, duplicate) = match answer {
-            Ok(Outcome::Sent(message)) => (message.message_id, message.seq, message.sent_at, false),
-            Ok(Outcome::Duplicate(first)) => (first.message_id, first.seq, first.sent_at, true),
-            // No answer to a send: the client asks again with its key.
-            Ok(Outcome::Created | Outcome::Changed(_)) => {
-                let (frame, error) = (waiting.frame, CommandError::Unavailable);
-                return session.refuse(Refused { frame, error });
+        let reply_to = waiting.frame;
+        let reply = match (&waiting.asked, answer) {
+            (Asked::Send(send), Ok(Outcome::Sent(message))) => {
+                wire::text(&sent(reply_to, send, &message.record(), false))
             }
-            Err(error) => {
-                let frame = waiting.frame;
-                return session.refuse(Refused { frame, error });
+            (Asked::Send(send), Ok(Outcome::Duplicate(first))) => wire::text(&sent(reply_to, send, &first, true)),
+            (Asked::Touch, Ok(Outcome::Touched(message, change))) => wire::text(&Touched {
+                reply_to,
+                message: message.as_ref().into(),
+                change: change
+                    .as_deref()
+                    .map(|change| view::Change::new(change, Some(&message))),
+            }),
+            // No answer to what was asked: the client asks again.
+            (_, Ok(_)) => {
+                let error = CommandError::Unavailable;
+                return session.refuse(Refused { frame: reply_to, error });
             }
+            (_, Err(error)) => return session.refuse(Refused { frame: reply_to, error }),
         };
-        let sent = Sent {
-            reply_to: waiting.frame,
-            message_id: message_id.get(),
-            conversation_id: waiting.conversation_id.get(),
-            seq: seq.get(),
-            sent_at,
-            client_message_id: waiting.client_message_id.as_str(),
-            duplicate,
-        };
-        session.outbox().push(wire::text(&sent), now);
+        session.outbox().push(reply, now);
     }
 
     fn tick(&mut self, _ctx: &mut Context<Self>) {
@@ -182,6 +183,18 @@ impl Drop for Hub {
             session.outbox().close(Close::TryAgainLater);
             self.forget(session);
         }
+    }
+}
+
+fn sent<'a>(reply_to: u64, send: &'a Sending, first: &KeyRecord, duplicate: bool) -> Sent<'a> {
+    Sent {
+        reply_to,
+        message_id: first.message_id.get(),
+        conversation_id: send.conversation_id.get(),
+        seq: first.seq.get(),
+        sent_at: first.sent_at,
+        client_message_id: send.client_message_id.as_str(),
+        duplicate,
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::outbox::Bounds;
-use super::session::Waiting;
+use super::session::{Asked, Sending, Waiting};
 use super::wire;
 use crate::conversation::{Committed, Publisher, Step};
 use crate::domain::{ClientMessageId, Event, Outcome, Principal};
@@ -22,8 +22,10 @@ async fn b43_the_sending_device_gets_the_ack_where_its_message_stands_and_no_ech
     let peer = world.online(3, BOB, "phone").await;
     let waiting = Waiting {
         frame: 9,
-        conversation_id: world.room,
-        client_message_id: ClientMessageId::parse("two").unwrap(),
+        asked: Asked::Send(Sending {
+            conversation_id: world.room,
+            client_message_id: ClientMessageId::parse("two").unwrap(),
+        }),
     };
     let reply = phone.await_answer(waiting).unwrap();
     let committed = world.decide(vec![

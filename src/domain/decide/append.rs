@@ -12,27 +12,44 @@ use crate::domain::event::Event;
 use crate::domain::ids::{ChangeSeq, ClientMessageId, DeviceId, MessageId, Principal, PrincipalType, Timestamp};
 use crate::domain::message::{Message, MessageStatus};
 
+/// The message that a change is about, and the members who may not see it.
+pub(super) struct Subject {
+    pub(super) message: Arc<Message>,
+    pub(super) hidden_from: Vec<Principal>,
+}
+
 impl Draft<'_> {
+    /// What the next change will be numbered.
+    pub(super) fn next_change_seq(&self) -> Result<ChangeSeq, DomainError> {
+        let head = self.head.as_ref().ok_or(DomainError::ConversationNotFound)?;
+        Ok(head.last_change_seq.next())
+    }
+
+    /// Numbers a change: the only place that does.
     pub(super) fn change(
         &mut self,
         change_type: ChangeType,
-        payload: Content,
+        payload: Option<Content>,
         origin: &Origin,
         now: Timestamp,
+        subject: Option<Subject>,
     ) -> Result<Arc<Change>, DomainError> {
+        let (message, hidden_from) = subject.map(|subject| (subject.message, subject.hidden_from)).unzip();
         let head = self.head.as_mut().ok_or(DomainError::ConversationNotFound)?;
         head.last_change_seq = head.last_change_seq.next();
         let change = Arc::new(Change {
             conversation_id: self.conversation_id,
             change_seq: head.last_change_seq,
             change_type,
-            message_id: None,
+            message_id: message.as_ref().map(|message: &Arc<Message>| message.message_id),
             payload,
             actor: origin.principal,
             changed_at: now,
         });
         self.events.push(Event::Changed {
             change: Arc::clone(&change),
+            message,
+            hidden_from: hidden_from.unwrap_or_default(),
             device: origin.device.clone(),
         });
         Ok(change)

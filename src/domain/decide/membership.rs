@@ -109,7 +109,7 @@ impl Draft<'_> {
             .extend(members.iter().map(|member| (member.principal, Some(*member))));
         self.events.push(Event::MembersAdded { members });
         let payload = members_payload(&new, "ADDED");
-        let change = self.change(ChangeType::MemberAdded, payload, origin, context.now)?;
+        let change = self.change(ChangeType::MemberAdded, Some(payload), origin, context.now, None)?;
         self.system_message(id, "member_added", origin.principal, &new, context.now)?;
         Ok(Outcome::Changed(Some(change)))
     }
@@ -141,7 +141,7 @@ impl Draft<'_> {
             left: leaves,
         });
         let payload = members_payload(&[target], if leaves { "LEFT" } else { "REMOVED" });
-        let change = self.change(ChangeType::MemberRemoved, payload, origin, context.now)?;
+        let change = self.change(ChangeType::MemberRemoved, Some(payload), origin, context.now, None)?;
         if let Some(id) = ids.next() {
             self.system_message(id, "member_removed", origin.principal, &[target], context.now)?;
         }
@@ -154,10 +154,9 @@ impl Draft<'_> {
     /// The owner has left: the longest-standing ADMIN takes over, else the longest-standing MEMBER; nobody left dissolves.
     fn follow_owner(&mut self, id: MessageId, origin: &Origin, now: Timestamp) -> Result<(), DomainError> {
         let (header, _) = self.existing()?;
-        let untouched = self.base.into_iter().flat_map(|base| base.members.values());
-        let untouched = untouched.filter(|member| !self.members.contains_key(&member.principal));
-        let present = untouched.chain(self.members.values().flatten()).copied();
-        let heir = present.min_by_key(|member| (member.role != Role::Admin, member.joined_seq, member.principal));
+        let heir = self
+            .present()
+            .min_by_key(|member| (member.role != Role::Admin, member.joined_seq, member.principal));
         let mut header = Header::clone(&header);
         header.updated_at = now;
         let Some(mut heir) = heir else {
@@ -167,7 +166,7 @@ impl Draft<'_> {
             self.header = Some(Arc::clone(&header));
             self.events.push(Event::HeaderChanged { header });
             let payload = Content::trusted("{\"status\":\"DISSOLVED\"}");
-            self.change(ChangeType::ConversationUpdated, payload, origin, now)?;
+            self.change(ChangeType::ConversationUpdated, Some(payload), origin, now, None)?;
             self.system_message(id, "dissolved", origin.principal, &[], now)?;
             return Ok(());
         };
@@ -185,7 +184,13 @@ impl Draft<'_> {
             "{{\"principal\":{},\"role\":\"OWNER\"}}",
             principal_json(heir.principal)
         );
-        self.change(ChangeType::MemberUpdated, Content::trusted(&payload), origin, now)?;
+        self.change(
+            ChangeType::MemberUpdated,
+            Some(Content::trusted(&payload)),
+            origin,
+            now,
+            None,
+        )?;
         self.system_message(id, "role_changed", origin.principal, &[heir.principal], now)?;
         Ok(())
     }

@@ -11,6 +11,7 @@ mod membership;
 mod sending;
 #[cfg(test)]
 mod tests;
+mod touch;
 
 pub use membership::check_title;
 pub use sending::repeat;
@@ -38,6 +39,16 @@ pub enum Outcome {
     Duplicate(KeyRecord),
     /// The change that was made; `None` where nothing had to change.
     Changed(Option<Arc<Change>>),
+    /// The message as it is now, and the change that was made; `None` where nothing had to change.
+    Touched(Arc<Message>, Option<Arc<Change>>),
+}
+
+impl Outcome {
+    /// Nothing had to be stored for it.
+    #[must_use]
+    pub const fn is_unchanged(&self) -> bool {
+        matches!(self, Self::Duplicate(_) | Self::Changed(None) | Self::Touched(_, None))
+    }
 }
 
 /// Why there is no outcome (yet).
@@ -56,12 +67,25 @@ impl From<DomainError> for Refusal {
 }
 
 /// Something that only the store knows.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Fact {
     /// Was this key used?
     Key(Principal, ClientMessageId),
     /// Which message of this conversation is quoted, and has the viewer deleted it?
     Quote(MessageId, Principal),
+    /// A message of this conversation that the principal wants to touch.
+    Message(MessageId, Principal),
+}
+
+/// A message as one of its conversation's members may act on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Touchable {
+    /// The message as it is.
+    pub message: Arc<Message>,
+    /// The actor has deleted it for themselves.
+    pub hidden: bool,
+    /// The newest message below it that is not RECALLED or DELETED; 0 if none.
+    pub standing_below: Seq,
 }
 
 /// A quoted message as far as a quote has to know it.
@@ -80,6 +104,8 @@ pub struct Facts {
     pub keys: HashMap<(Principal, ClientMessageId), Option<KeyRecord>>,
     /// `None` = no such message in this conversation.
     pub quotes: HashMap<(MessageId, Principal), Option<Quotable>>,
+    /// `None` = no such message in this conversation.
+    pub messages: HashMap<(MessageId, Principal), Option<Touchable>>,
 }
 
 /// What comes from outside into a decision.
@@ -101,6 +127,8 @@ pub struct Draft<'a> {
     /// What differs from `base`: `None` = a member no longer.
     members: HashMap<Principal, Option<Member>>,
     keys: HashMap<(Principal, ClientMessageId), KeyRecord>,
+    /// Messages as this draft leaves them.
+    touched: HashMap<MessageId, Touchable>,
     member_count: usize,
     events: Vec<Event>,
 }
@@ -129,6 +157,7 @@ impl<'a> Draft<'a> {
             head: base.map(|base| base.head),
             members: HashMap::new(),
             keys: HashMap::new(),
+            touched: HashMap::new(),
             member_count: base.map_or(0, |base| base.members.len()),
             events: Vec::new(),
         }
@@ -162,6 +191,11 @@ impl<'a> Draft<'a> {
             Command::Send(send) => self.send(send, context),
             Command::AddMembers { origin, members } => self.add_members(origin, members, context),
             Command::RemoveMember { origin, target } => self.remove_member(origin, *target, context),
+            Command::Touch {
+                origin,
+                message_id,
+                touch,
+            } => self.touch(origin, *message_id, touch, context),
         }
     }
 
@@ -170,6 +204,13 @@ impl<'a> Draft<'a> {
             Some(changed) => *changed,
             None => self.base.and_then(|base| base.members.get(&principal).copied()),
         }
+    }
+
+    /// Everybody who is a member at this point.
+    fn present(&self) -> impl Iterator<Item = Member> {
+        let untouched = self.base.into_iter().flat_map(|base| base.members.values());
+        let untouched = untouched.filter(|member| !self.members.contains_key(&member.principal));
+        untouched.chain(self.members.values().flatten()).copied()
     }
 
     fn existing(&self) -> Result<(Arc<Header>, Head), DomainError> {

@@ -1,6 +1,7 @@
 //! Conversations and members.
 
 use std::cmp::Reverse;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -8,7 +9,9 @@ use async_trait::async_trait;
 use super::MemoryStore;
 use super::tables::{ConversationRow, Tables};
 use crate::domain::conversation::RecentKeys;
-use crate::domain::{Conversation, ConversationId, CreationKey, Header, Member, MessageStatus, Principal, Seq};
+use crate::domain::{
+    Conversation, ConversationId, CreationKey, Header, Member, Membership, Message, Principal, PrincipalType, Seq,
+};
 use crate::storage::{ConversationStore, ListPosition, MemberPosition, Seen, StoreError, StoreResult};
 
 /// Pinned ones first, then the latest activity, then the higher id: ascending by this.
@@ -23,19 +26,29 @@ fn list_order(position: &ListPosition) -> ListOrder {
 }
 
 fn seen(row: &ConversationRow, viewer: Principal) -> Seen {
-    let gone = |status| matches!(status, MessageStatus::Recalled | MessageStatus::Deleted);
     Seen {
         header: Header::clone(&row.header),
         head: row.head,
         member_count: u64::try_from(row.member_count).unwrap_or(u64::MAX),
         membership: row.present(viewer).copied(),
+        unread_count: row.present(viewer).map_or(0, |membership| unread(row, membership)),
         last_message: row
             .messages
             .values()
             .rev()
-            .find(|message| !gone(message.status))
+            .find(|message| !message.status.is_gone())
             .map(|message| message.as_ref().clone()),
     }
+}
+
+/// Counted one by one: the model for what SQL finds by subtraction.
+fn unread(row: &ConversationRow, membership: &Membership) -> u64 {
+    let above = row
+        .messages
+        .range((Bound::Excluded(membership.last_read_seq), Bound::Unbounded));
+    let counts = |message: &Message| message.sender.kind != PrincipalType::System && !message.status.is_gone();
+    let unread = above.filter(|(_, message)| counts(message)).count();
+    u64::try_from(unread).unwrap_or(u64::MAX)
 }
 
 fn load(row: &ConversationRow) -> StoreResult<Conversation> {

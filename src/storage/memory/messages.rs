@@ -1,6 +1,7 @@
 //! Messages and changes.
 
 use std::ops::Bound;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 
@@ -8,7 +9,7 @@ use super::MemoryStore;
 use super::tables::Tables;
 use crate::domain::{
     Change, ChangeSeq, ClientMessageId, ConversationId, KeyRecord, Message, MessageId, MessageStatus, Principal,
-    Quotable, Seq,
+    Quotable, Seq, Touchable,
 };
 use crate::storage::{MessageStore, PageQuery, StoreResult};
 
@@ -79,6 +80,20 @@ impl MessageStore for MemoryStore {
             Some(Quotable {
                 seq: message.seq,
                 gone: message.status == MessageStatus::Deleted,
+            })
+        })
+        .await
+    }
+
+    async fn touchable(&self, id: ConversationId, asked: MessageId, _: Principal) -> StoreResult<Option<Touchable>> {
+        self.call(|tables| {
+            let message = message(tables, asked).filter(|message| message.conversation_id == id)?;
+            let below = tables.conversations.get(&id)?.messages.range(..message.seq);
+            let standing = below.rev().find(|(_, message)| !message.status.is_gone());
+            Some(Touchable {
+                message: Arc::new(message.clone()),
+                hidden: false, // nothing writes deletions for oneself yet
+                standing_below: standing.map_or(Seq::ZERO, |(seq, _)| *seq),
             })
         })
         .await

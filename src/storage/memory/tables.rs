@@ -146,6 +146,9 @@ impl ConversationRow {
                 }
             }
             Event::HeaderChanged { header } => self.header = Arc::clone(header),
+            Event::MessageChanged { message, .. } => {
+                self.messages.insert(message.seq, Arc::clone(message));
+            }
             Event::Changed { change, .. } => {
                 self.changes.insert(change.change_seq, Arc::clone(change));
             }

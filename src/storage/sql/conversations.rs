@@ -16,6 +16,7 @@ fn seen_from(row: &DB::Row) -> StoreResult<Seen> {
         head: columns.head()?,
         member_count: u64::try_from(columns.big()?).unwrap_or_default(),
         membership: columns.maybe_membership()?,
+        unread_count: columns.maybe_big()?.and_then(|count| u64::try_from(count).ok()).unwrap_or_default(),
         last_message: columns.maybe_message()?,
     })
 }
@@ -69,7 +70,8 @@ impl ConversationStore for SqlStore {
 
     async fn seen(&self, id: ConversationId, viewer: Principal) -> StoreResult<Option<Seen>> {
         let query = sqlx::query(sql!(concat!(
-            "SELECT ", conversation_columns!(), ", c.member_count, ", membership_columns!(), ", ", message_columns!(),
+            "SELECT ", conversation_columns!(), ", c.member_count, ", membership_columns!(), ", ",
+            unread_column!(), ", ", message_columns!(),
             " FROM im_conversation c",
             " LEFT JOIN im_member r ON r.conversation_id = c.conversation_id AND r.principal_type = ?",
             " AND r.principal_id = ? AND r.status = 1",
@@ -86,7 +88,8 @@ impl ConversationStore for SqlStore {
             (after.pinned, after.last_activity_at.millis(), after.conversation_id.get())
         });
         let query = sqlx::query(sql!(concat!(
-            "SELECT ", conversation_columns!(), ", c.member_count, ", membership_columns!(), ", ", message_columns!(),
+            "SELECT ", conversation_columns!(), ", c.member_count, ", membership_columns!(), ", ",
+            unread_column!(), ", ", message_columns!(),
             " FROM im_member r JOIN im_conversation c ON c.conversation_id = r.conversation_id",
             " LEFT JOIN im_message m ON m.conversation_id = c.conversation_id AND m.seq = c.last_message_seq",
             " WHERE r.principal_type = ? AND r.principal_id = ? AND r.status = 1",

@@ -5,7 +5,8 @@ use sqlx::QueryBuilder;
 use super::commit::WriteError;
 use super::dialect::Dialect;
 use crate::domain::{
-    Change, ConversationId, CountNo, CreationKey, Event, Header, Member, MessageId, Principal, Role, Seq,
+    Change, Content, ConversationId, CountNo, CreationKey, Event, Header, Member, Message, MessageId, Principal,
+    PrincipalType, Role, Seq, Timestamp,
 };
 use crate::storage::{Commit, CommitError};
 
@@ -29,6 +30,7 @@ async fn store_general(connection: &mut DB::Connection, group: &[&Commit]) -> Re
                 Event::MemberRemoved { principal, .. } => remove_member::<DB>(connection, commit, *principal).await?,
                 Event::RoleChanged { principal, role } => set_role::<DB>(connection, id, *principal, *role).await?,
                 Event::HeaderChanged { header } => newest = Some(header),
+                Event::MessageChanged { message, .. } => change_message::<DB>(connection, message).await?,
                 Event::Changed { change, .. } => changes.push(change),
                 Event::MessageSent { .. } => {}
             }
@@ -196,6 +198,33 @@ async fn set_role(
 }
 
 sql_impl! {
+/// Old words leave the table here and are nowhere else in it (B58).
+async fn change_message(connection: &mut DB::Connection, message: &Message) -> Result<(), WriteError> {
+    let query = sqlx::query(sql!(
+        "UPDATE im_message SET content = ?, status = ?, edited_at = ?, change_seq = ? WHERE message_id = ?"
+    ));
+    let query = query
+        .bind(message.content.as_str())
+        .bind(message.status.code())
+        .bind(message.edited_at.map(Timestamp::millis))
+        .bind(message.change_seq.get())
+        .bind(message.message_id.get());
+    query.execute(&mut *connection).await?;
+    if !message.status.is_gone() || message.sender.kind == PrincipalType::System {
+        return Ok(());
+    }
+    // A recalled message that is deleted as well is taken off once.
+    let mut builder = QueryBuilder::<DB>::new("INSERT INTO im_gone (conversation_id, seq) ");
+    builder.push_values([message], |mut row, message| {
+        row.push_bind(message.conversation_id.get()).push_bind(message.seq.get());
+    });
+    builder.push(DB::upsert(" ON CONFLICT (conversation_id, seq) DO NOTHING", " ON DUPLICATE KEY UPDATE seq = VALUES(seq)"));
+    builder.build().persistent(false).execute(connection).await?;
+    Ok(())
+}
+}
+
+sql_impl! {
 async fn insert_changes(connection: &mut DB::Connection, changes: &[&Change]) -> Result<(), WriteError> {
     let mut builder = QueryBuilder::<DB>::new(
         "INSERT INTO im_change (conversation_id, change_seq, change_type, message_id, payload, actor_type, actor_id,
@@ -206,7 +235,7 @@ async fn insert_changes(connection: &mut DB::Connection, changes: &[&Change]) ->
             .push_bind(change.change_seq.get())
             .push_bind(change.change_type.as_str())
             .push_bind(change.message_id.map(MessageId::get))
-            .push_bind(change.payload.as_str())
+            .push_bind(change.payload.as_ref().map(Content::as_str))
             .push_bind(change.actor.kind.code())
             .push_bind(change.actor.id)
             .push_bind(change.changed_at.millis());

@@ -1,12 +1,14 @@
 //! Messages and changes: reads.
 
+use std::sync::Arc;
+
 use sqlx::QueryBuilder;
 
 use super::rows::Columns;
 use super::{Dialect, SqlStore, bounded};
 use crate::domain::{
     Change, ChangeSeq, ClientMessageId, ConversationId, KeyRecord, Message, MessageId, MessageStatus, Principal,
-    Quotable, Seq,
+    Quotable, Seq, Touchable,
 };
 use crate::storage::{MessageStore, PageQuery, StoreResult};
 
@@ -119,6 +121,32 @@ impl MessageStore for SqlStore {
         let seq = columns.seq()?;
         let deleted = columns.small()? == MessageStatus::Deleted.code();
         Ok(Some(Quotable { seq, gone: deleted || columns.maybe_small()?.is_some() }))
+    }
+
+    async fn touchable(
+        &self,
+        id: ConversationId,
+        message: MessageId,
+        actor: Principal,
+    ) -> StoreResult<Option<Touchable>> {
+        let query = sqlx::query(sql!(concat!(
+            "SELECT ", message_columns!(), ", (SELECT b.seq FROM im_message b WHERE b.conversation_id = m.conversation_id
+             AND b.seq < m.seq AND b.status NOT IN (3, 4) ORDER BY b.seq DESC LIMIT 1), a.status
+             FROM im_message m LEFT JOIN im_user_action a
+             ON a.principal_type = ? AND a.principal_id = ? AND a.action_type = 1
+             AND a.message_id = m.message_id AND a.status = 1
+             WHERE m.message_id = ? AND m.conversation_id = ?"
+        )));
+        let query = query.bind(actor.kind.code()).bind(actor.id).bind(message.get()).bind(id.get());
+        let Some(row) = bounded(query.fetch_optional(&self.pool)).await? else {
+            return Ok(None);
+        };
+        let mut columns = Columns::<DB>::new(&row);
+        Ok(Some(Touchable {
+            message: Arc::new(columns.message()?),
+            standing_below: Seq::new(columns.maybe_big()?.unwrap_or_default()),
+            hidden: columns.maybe_small()?.is_some(),
+        }))
     }
 
     async fn messages_after(&self, id: ConversationId, after: Seq, limit: u32) -> StoreResult<Vec<Message>> {

@@ -36,6 +36,15 @@ macro_rules! membership_columns {
     };
 }
 
+/// What the member `r` has not read of `c`: by subtraction, so that it costs the same whatever the history is (sending
+/// moves the sender's position, so nothing above it is one's own).
+macro_rules! unread_column {
+    () => {
+        "c.last_count_no - r.last_read_count_no - (SELECT COUNT(*) FROM im_gone g \
+         WHERE g.conversation_id = c.conversation_id AND g.seq > r.last_read_seq)"
+    };
+}
+
 /// The columns of a message `m` that [`Columns::message`] reads.
 macro_rules! message_columns {
     () => {
@@ -98,6 +107,10 @@ impl Columns<'r> {
     }
 
     pub(super) fn text(&mut self) -> StoreResult<String> {
+        self.get()
+    }
+
+    pub(super) fn maybe_text(&mut self) -> StoreResult<Option<String>> {
         self.get()
     }
 
@@ -251,7 +264,7 @@ impl Columns<'r> {
             change_seq: ChangeSeq::new(self.get()?),
             change_type: ChangeType::parse(&self.text()?).ok_or_else(|| bad("change_type"))?,
             message_id: self.maybe_message_id()?,
-            payload: Content::trusted(&self.text()?),
+            payload: self.maybe_text()?.map(|payload| Content::trusted(&payload)),
             actor: self.principal()?,
             changed_at: self.time()?,
         })

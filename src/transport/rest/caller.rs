@@ -4,6 +4,8 @@ use actix_web::dev::Payload;
 use actix_web::http::header::AUTHORIZATION;
 use actix_web::{FromRequest, HttpRequest, web};
 use futures_util::future::LocalBoxFuture;
+use secrecy::{ExposeSecret, SecretString};
+use sha2::{Digest as _, Sha256};
 
 use super::{Problem, Rest};
 use crate::auth::AuthError;
@@ -52,6 +54,30 @@ impl FromRequest for Caller {
             let principal = rest.principals.resolve(&claims.subject).await?;
             Ok(Self { principal })
         })
+    }
+}
+
+/// Whoever holds the admin key: the operator, who acts as the server itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operator;
+
+impl Operator {
+    /// `None` unless the bearer is the configured key.
+    #[must_use]
+    pub(super) fn of(request: &HttpRequest, key: Option<&SecretString>) -> Option<Self> {
+        let (given, key) = (bearer(request)?, key?.expose_secret());
+        // Hashed first, so that the time of the comparison says nothing about the key.
+        let same = Sha256::digest(given.as_bytes()) == Sha256::digest(key.as_bytes());
+        (same && !key.is_empty()).then_some(Self)
+    }
+
+    /// The server itself.
+    #[must_use]
+    pub(super) const fn origin(self) -> Origin {
+        Origin {
+            principal: Principal::SYSTEM,
+            device: None,
+        }
     }
 }
 

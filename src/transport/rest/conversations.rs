@@ -53,7 +53,7 @@ fn as_member(seen: &Seen) -> Result<view::Conversation<'_>, DomainError> {
         &seen.header,
         &seen.head,
         seen.member_count,
-        own,
+        view::Me::new(own, seen.unread_count),
         last,
     ))
 }

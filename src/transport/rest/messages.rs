@@ -1,15 +1,16 @@
 //! `/v1/conversations/{conversation_id}/messages` and `/v1/messages/{message_id}`
 
 use actix_web::web::{Data, Payload};
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::{FromRequest, HttpRequest, HttpResponse};
 
+use super::caller::Operator;
 use super::query::{Query, conversation_id, message_id};
 use super::reply::{created, json, ok};
 use super::{Caller, Problem, Rest};
-use crate::domain::Send;
+use crate::domain::{Send, Touch};
 use crate::protocol::fields::{Fields, limit};
-use crate::protocol::frame::{HISTORY_LIMIT_DEFAULT, HISTORY_LIMIT_MAX};
-use crate::protocol::rest::{History, SendMessage, Sent};
+use crate::protocol::frame::{HISTORY_LIMIT_DEFAULT, HISTORY_LIMIT_MAX, edited};
+use crate::protocol::rest::{History, SendMessage, Sent, Touched};
 use crate::protocol::view;
 use crate::service::HistoryQuery;
 use crate::transport::limits::body;
@@ -56,6 +57,52 @@ pub(super) async fn history(rest: Data<Rest>, caller: Caller, request: HttpReque
     ok(&History {
         items: page.items.iter().map(view::Message::from).collect(),
         has_more: page.has_more,
+    })
+}
+
+/// `PATCH /v1/messages/{message_id}`: other words.
+pub(super) async fn edit(
+    rest: Data<Rest>,
+    caller: Caller,
+    request: HttpRequest,
+    payload: Payload,
+) -> Result<HttpResponse, Problem> {
+    let id = message_id(&request)?;
+    let origin = caller.origin(&request)?;
+    let text = body(request.headers(), payload, rest.limits.frame_bytes).await?;
+    let content = edited(&Fields::of_body(&text)?, rest.limits.content_bytes)?;
+    touched(&rest.messages.touch(origin, id, Touch::Edit(content)).await?)
+}
+
+/// `POST /v1/messages/{message_id}/recall`: taken back. A body is not looked at.
+pub(super) async fn recall(rest: Data<Rest>, caller: Caller, request: HttpRequest) -> Result<HttpResponse, Problem> {
+    let id = message_id(&request)?;
+    let origin = caller.origin(&request)?;
+    touched(&rest.messages.touch(origin, id, rest.messages.recall_now()).await?)
+}
+
+/// `DELETE /v1/messages/{message_id}`: removed for everyone, by an admin of the group or by the admin key.
+pub(super) async fn delete(rest: Data<Rest>, request: HttpRequest) -> Result<HttpResponse, Problem> {
+    let origin = match Operator::of(&request, rest.admin_key.as_ref()) {
+        Some(operator) => operator.origin(),
+        None => Caller::extract(&request).await?.origin(&request)?,
+    };
+    touched(
+        &rest
+            .messages
+            .touch(origin, message_id(&request)?, Touch::Delete)
+            .await?,
+    )
+}
+
+fn touched(touched: &crate::service::Touched) -> Result<HttpResponse, Problem> {
+    let message = touched.message.as_ref();
+    ok(&Touched {
+        message: message.into(),
+        change: touched
+            .change
+            .as_deref()
+            .map(|change| view::Change::new(change, Some(message))),
     })
 }
 

@@ -17,6 +17,7 @@ mod reply;
 use std::sync::Arc;
 
 use actix_web::web::{self, ServiceConfig};
+use secrecy::SecretString;
 
 pub use caller::{Caller, bearer};
 pub use problem::{Problem, problems};
@@ -43,6 +44,8 @@ pub struct Rest {
     pub devices: Arc<Devices>,
     /// For load balancers.
     pub health: Arc<Health>,
+    /// Opens what only the operator may do; none = nobody.
+    pub admin_key: Option<SecretString>,
     /// Bounds before parsing.
     pub limits: Limits,
 }
@@ -71,7 +74,13 @@ pub fn routes(rest: Arc<Rest>) -> impl FnOnce(&mut ServiceConfig) + Clone {
                     .get(messages::history)
                     .post(messages::send),
             )
-            .service(web::resource("/v1/messages/{message_id}").get(messages::get))
+            .service(
+                web::resource("/v1/messages/{message_id}")
+                    .get(messages::get)
+                    .patch(messages::edit)
+                    .delete(messages::delete),
+            )
+            .service(web::resource("/v1/messages/{message_id}/recall").post(messages::recall))
             .service(web::resource("/v1/me/acks").post(me::acknowledge))
             .default_service(web::to(nowhere));
     }

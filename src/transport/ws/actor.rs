@@ -17,9 +17,9 @@ use super::inbound::{Gate, Heard};
 use crate::auth::{AuthError, Claims};
 use crate::delivery::HubHandle;
 use crate::delivery::outbox::Outbox;
-use crate::delivery::session::{Refused, SENDS_WAITING_MAX, Session, Waiting};
+use crate::delivery::session::{Asked, Refused, SENDS_WAITING_MAX, Sending, Session, Waiting};
 use crate::delivery::wire::{self, Close};
-use crate::domain::{Code, DomainError, InvalidField, Origin, Send, Timestamp};
+use crate::domain::{Code, DomainError, InvalidField, MessageId, Origin, Send, Timestamp, Touch};
 use crate::protocol::frame::{self, Acknowledged, Frame, Hello, History, Incoming};
 use crate::protocol::rest::SendMessage;
 use crate::protocol::{reply, view};
@@ -220,6 +220,11 @@ impl SessionActor {
                 conversation_id,
                 message,
             } => self.send(id, conversation_id, *message, session),
+            Frame::Edit { message_id, content } => self.touch(id, message_id, Touch::Edit(content), session, ctx),
+            Frame::Recall { message_id } => {
+                let touch = self.door.messages.recall_now();
+                self.touch(id, message_id, touch, session, ctx);
+            }
             Frame::Acknowledge(acks) => self.acknowledge(id, acks, session, ctx),
             Frame::History(history) => self.history(id, history, session, ctx),
             Frame::Ping => {
@@ -252,17 +257,16 @@ impl SessionActor {
         }
         let waiting = Waiting {
             frame: id,
-            conversation_id,
-            client_message_id: message.client_message_id.clone(),
+            asked: Asked::Send(Sending {
+                conversation_id,
+                client_message_id: message.client_message_id.clone(),
+            }),
         };
         let Some(reply) = session.await_answer(waiting) else {
             return self.refuse(Some(id), overloaded());
         };
         let send = Send {
-            origin: Origin {
-                principal: session.principal(),
-                device: Some(session.device().clone()),
-            },
+            origin: origin(session),
             client_message_id: message.client_message_id,
             message_type: message.message_type,
             content: message.content,
@@ -271,6 +275,26 @@ impl SessionActor {
             expected_last_seq: message.expected_last_seq,
         };
         self.door.messages.dispatch(conversation_id, send, reply);
+    }
+
+    /// Finds out where the message is, and hands the act on to that conversation.
+    fn touch(&mut self, id: u64, message_id: MessageId, touch: Touch, session: &Arc<Session>, ctx: &mut Context<Self>) {
+        let door = Arc::clone(&self.door);
+        let asked = async move { door.messages.place_of(message_id).await };
+        let session = Arc::clone(session);
+        let done = move |actor: &mut Self, conversation_id, _: &mut Context<Self>| {
+            let waiting = Waiting {
+                frame: id,
+                asked: Asked::Touch,
+            };
+            let Some(reply) = session.await_answer(waiting) else {
+                return actor.refuse(Some(id), overloaded());
+            };
+            let origin = origin(&session);
+            let messages = &actor.door.messages;
+            messages.dispatch_touch(conversation_id, origin, message_id, touch, reply);
+        };
+        self.request(id, asked, done, ctx);
     }
 
     /// Asks the store for something and replies when it answers.
@@ -388,6 +412,13 @@ impl SessionActor {
             Phase::Greeting => self.outbox.close(Close::TryAgainLater),
             Phase::Open(_) | Phase::Over => {}
         }
+    }
+}
+
+fn origin(session: &Session) -> Origin {
+    Origin {
+        principal: session.principal(),
+        device: Some(session.device().clone()),
     }
 }
 

@@ -4,6 +4,7 @@ mod creating;
 mod laws;
 mod members;
 mod sending;
+mod touching;
 
 use std::sync::Arc;
 
@@ -212,9 +213,10 @@ fn told(batch: Option<&Batch>) -> Vec<String> {
                 "changed {} {} {}",
                 change.change_seq,
                 change.change_type.as_str(),
-                change.payload.as_str()
+                change.payload.as_ref().map_or("", Content::as_str)
             )
         }
+        Event::MessageChanged { message, .. } => format!("message {} {}", message.seq, message.status.as_str()),
     };
     batch.iter().flat_map(|batch| &batch.events).map(tell).collect()
 }

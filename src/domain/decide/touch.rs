@@ -1,0 +1,194 @@
+//! What happens to a message that is there: edit, recall, delete for everyone. Each is one change.
+//!
+//! `NORMAL → EDITED → RECALLED`, or `DELETED`; RECALLED and DELETED are final against every race (B60, B62), since one
+//! writer decides one after the other.
+
+use std::sync::Arc;
+
+use super::append::{Subject, principal_json};
+use super::{Context, Draft, Fact, Outcome, Refusal, Touchable};
+use crate::domain::change::ChangeType;
+use crate::domain::command::{Origin, Touch};
+use crate::domain::content::{Content, MessageType};
+use crate::domain::conversation::{Header, Kind};
+use crate::domain::error::DomainError;
+use crate::domain::ids::{MessageId, Principal, Seq, Timestamp};
+use crate::domain::member::{Member, Role};
+use crate::domain::message::{Message, MessageStatus};
+use crate::domain::{Event, policy, visibility};
+
+const NO_SUCH_MESSAGE: DomainError = DomainError::NotFound("no such message");
+
+/// Who touches a message, and with what rights.
+struct Toucher<'a> {
+    origin: &'a Origin,
+    header: &'a Header,
+    /// `None` = the admin key.
+    member: Option<Member>,
+    now: Timestamp,
+}
+
+impl Toucher<'_> {
+    fn manages(&self) -> bool {
+        self.header.kind == Kind::Group && self.member.is_some_and(|member| member.role >= Role::Admin)
+    }
+
+    fn sent(&self, message: &Message) -> bool {
+        self.member.is_some() && message.sender == self.origin.principal
+    }
+}
+
+impl Draft<'_> {
+    pub(super) fn touch(
+        &mut self,
+        origin: &Origin,
+        message_id: MessageId,
+        touch: &Touch,
+        context: &mut Context<'_>,
+    ) -> Result<Outcome, Refusal> {
+        let (header, _) = self.existing()?;
+        let member = self.member(origin.principal);
+        let by_admin_key = origin.principal == Principal::SYSTEM;
+        // To a stranger no message exists.
+        if member.is_none() && !by_admin_key {
+            return Err(NO_SUCH_MESSAGE.into());
+        }
+        let touchable = self.touchable(message_id, origin.principal, context)?;
+        let touchable = touchable.ok_or(NO_SUCH_MESSAGE)?;
+        let first = member.map_or(Seq::ZERO, |member| visibility::first_visible(&header, &member));
+        let message = &touchable.message;
+        if message.status == MessageStatus::Deleted || touchable.hidden || message.seq < first {
+            return Err(NO_SUCH_MESSAGE.into());
+        }
+        let by = Toucher {
+            origin,
+            header: &header,
+            member,
+            now: context.now,
+        };
+        match touch {
+            Touch::Edit(content) => self.edit(&by, touchable, content),
+            Touch::Recall { received_at, window_ms } => self.recall(&by, touchable, *received_at, *window_ms),
+            Touch::Delete => self.delete(&by, touchable),
+        }
+    }
+
+    /// The message as this draft has left it, else as the store has it.
+    fn touchable(&self, id: MessageId, actor: Principal, context: &Context<'_>) -> Result<Option<Touchable>, Refusal> {
+        let fact = context.facts.messages.get(&(id, actor));
+        let mut fact = fact.ok_or(Refusal::Needs(Fact::Message(id, actor)))?.clone();
+        if let (Some(fact), Some(touched)) = (fact.as_mut(), self.touched.get(&id)) {
+            fact.message = Arc::clone(&touched.message);
+        }
+        Ok(fact)
+    }
+
+    fn edit(&mut self, by: &Toucher<'_>, touchable: Touchable, content: &Content) -> Result<Outcome, Refusal> {
+        let message = &touchable.message;
+        if message.message_type == MessageType::System || !by.sent(message) {
+            return Err(DomainError::Forbidden("only its sender may edit a message").into());
+        }
+        content.check(&message.message_type).map_err(DomainError::from)?;
+        policy::open(by.header)?;
+        if message.status == MessageStatus::Recalled {
+            return Err(DomainError::Recalled.into());
+        }
+        if message.content == *content {
+            return Ok(Outcome::Touched(touchable.message, None));
+        }
+        let edited = Message {
+            content: content.clone(),
+            status: MessageStatus::Edited,
+            edited_at: Some(by.now),
+            ..Message::clone(message)
+        };
+        self.replace(by, touchable, edited, ChangeType::Edited)
+    }
+
+    fn recall(
+        &mut self,
+        by: &Toucher<'_>,
+        touchable: Touchable,
+        received_at: Timestamp,
+        window_ms: i64,
+    ) -> Result<Outcome, Refusal> {
+        let message = &touchable.message;
+        if message.message_type == MessageType::System || !(by.sent(message) || by.manages()) {
+            return Err(DomainError::Forbidden("only its sender or an admin may recall a message").into());
+        }
+        policy::open(by.header)?;
+        if message.status == MessageStatus::Recalled {
+            return Ok(Outcome::Touched(touchable.message, None));
+        }
+        let age_ms = received_at.millis().saturating_sub(message.sent_at.millis());
+        if !by.manages() && age_ms > window_ms {
+            let window_secs = window_ms / 1_000;
+            return Err(DomainError::RecallTooLate { window_secs }.into());
+        }
+        let who = principal_json(by.origin.principal);
+        let recalled = Message {
+            content: Content::trusted(&format!("{{\"recalled\":true,\"recalled_by\":{who}}}")),
+            status: MessageStatus::Recalled,
+            ..Message::clone(message)
+        };
+        self.replace(by, touchable, recalled, ChangeType::Recalled)
+    }
+
+    fn delete(&mut self, by: &Toucher<'_>, touchable: Touchable) -> Result<Outcome, Refusal> {
+        let message = &touchable.message;
+        let may = by.manages() && message.message_type != MessageType::System;
+        if by.member.is_some() && !may {
+            return Err(DomainError::Forbidden("only an admin of the group may delete a message for everyone").into());
+        }
+        policy::open(by.header)?;
+        let deleted = Message {
+            content: Content::trusted("{\"deleted\":true}"),
+            status: MessageStatus::Deleted,
+            ..Message::clone(message)
+        };
+        self.replace(by, touchable, deleted, ChangeType::Deleted)
+    }
+
+    /// The message is another from here on.
+    fn replace(
+        &mut self,
+        by: &Toucher<'_>,
+        mut touchable: Touchable,
+        mut message: Message,
+        change_type: ChangeType,
+    ) -> Result<Outcome, Refusal> {
+        message.change_seq = self.next_change_seq()?;
+        let last_message_seq = self.standing(&message, touchable.standing_below)?;
+        let message = Arc::new(message);
+        touchable.message = Arc::clone(&message);
+        self.touched.insert(message.message_id, touchable);
+        self.events.push(Event::MessageChanged {
+            message: Arc::clone(&message),
+            last_message_seq,
+        });
+        let subject = Subject {
+            message: Arc::clone(&message),
+            hidden_from: visibility::blind_to(by.header, self.present(), message.seq),
+        };
+        let change = self.change(change_type, None, by.origin, by.now, Some(subject))?;
+        Ok(Outcome::Touched(message, Some(change)))
+    }
+
+    /// The newest message that stands when `message` has become what it is now (B59).
+    fn standing(&mut self, message: &Message, below: Seq) -> Result<Seq, DomainError> {
+        let head = self.head.as_mut().ok_or(DomainError::ConversationNotFound)?;
+        if message.status.is_gone() && head.last_message_seq == message.seq {
+            let mut newest = below;
+            // What this draft has taken away is still standing in the facts.
+            while let Some(gone) = self
+                .touched
+                .values()
+                .find(|touched| touched.message.seq == newest && touched.message.status.is_gone())
+            {
+                newest = gone.standing_below;
+            }
+            head.last_message_seq = newest;
+        }
+        Ok(head.last_message_seq)
+    }
+}
