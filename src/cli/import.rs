@@ -387,7 +387,7 @@ mod tests {
     #[test]
     fn a_room_with_more_authors_than_one_message_can_list_is_filled_in_parts() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
-        for n in 0..MEMBERS_AT_ONCE * 2 + 1 {
+        for n in 0..=MEMBERS_AT_ONCE * 2 {
             let rest = "\"at\":\"2018-11-05T19:30:43Z\",\"text\":\"hi\"";
             writeln!(file, "{{\"room\":\"r\",\"author\":\"u{n}\",{rest}}}").unwrap();
         }

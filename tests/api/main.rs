@@ -1,10 +1,5 @@
 //! The doors of a whole server in this process, on SQLite: one file per behaviour.
 #![cfg(test)]
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "helpers of tests: what is not there is a failure"
-)]
 
 mod accepted_and_refused;
 mod bad_input_costs_no_number;

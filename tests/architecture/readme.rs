@@ -23,7 +23,7 @@ fn wrong(path: &str, text: &str) -> Vec<Finding> {
         };
         if line.trim_start().starts_with("```") {
             code = !code;
-        } else if code {
+        } else if code || line.starts_with("    ") {
             command_wrong(line.trim().trim_start_matches("$ "))
                 .into_iter()
                 .for_each(&mut say);
@@ -145,6 +145,7 @@ fn what_is_not_there_is_seen() {
     );
     assert_eq!(count("`src/gone.rs` and `gone.toml` and `tests/gone/`"), 3);
     assert_eq!(count("```sh\ncargo test --test architecture\n```"), 0);
+    assert_eq!(count("    cargo test --test gone\n\n    tests/run"), 1);
     assert_eq!(
         count("```sh\ncargo test --test gone\ncargo bench --bench gone\n$ onescribe fly --high\n```"),
         3
