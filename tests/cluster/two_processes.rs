@@ -53,7 +53,8 @@ async fn a_process_that_slept_past_its_lease_gives_no_id_twice_on_mysql() {
     asleep(Kind::MySql, 44).await;
 }
 
-/// One process is stopped for longer than its lease; another takes its worker id; then it goes on.
+/// One process is stopped for longer than its lease; another joins and writes the same conversations; then the first
+/// goes on.
 async fn asleep(kind: Kind, seed: u64) {
     let Some(store) = kind.fresh().await else { return };
     let mut servers: [Server; 3] = std::array::from_fn(|_| {
@@ -67,7 +68,7 @@ async fn asleep(kind: Kind, seed: u64) {
     crowd.turn(5).await;
 
     servers[0].freeze();
-    // Longer than the lease, so that the third process gets the same worker id.
+    // Longer than the lease: its worker id may be given to others now.
     sleep(LEASE + LEASE / 2).await;
     let heir = servers[2].start().await;
     let sleeper = first_two[0].clone();
