@@ -21,8 +21,8 @@ static MYSQL: Migrator = sqlx::migrate!("migrations/mysql");
 const BUSY_WAIT_MAX: Duration = Duration::from_secs(5);
 /// Pages in the WAL before SQLite copies them into the file: fewer, larger checkpoints.
 const WAL_PAGES: &str = "8000";
-/// KiB of pages that each SQLite connection keeps.
-const CACHE_KIB: &str = "-65536";
+/// KiB of pages that each SQLite connection for reads keeps; the lane keeps more.
+const CACHE_KIB: &str = "-8192";
 /// How often a migration is tried while another process migrates the same SQLite file.
 const MIGRATE_TRIES: u32 = 20;
 /// How long to wait between those.

@@ -1,8 +1,8 @@
 //! SQLite: one json_each statement per table, since each statement costs a trip to sqlx's worker thread.
 
-use sqlx::Row as _;
 use sqlx::error::DatabaseError;
 use sqlx::sqlite::{Sqlite, SqliteConnection, SqliteQueryResult};
+use sqlx::{Executor, Row as _};
 
 use super::dialect::{Dialect, Refusal};
 use super::json;
@@ -58,6 +58,11 @@ impl Dialect for Sqlite {
             // An error of the disk: what COMMIT has written may be there after a restart.
             _ => Refusal::Lost,
         }
+    }
+
+    async fn prepare_lane(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+        // Random pages of the client-id index: 64 MiB of them nearly double the rate on a large file.
+        connection.execute("PRAGMA cache_size = -65536").await.map(drop)
     }
 
     async fn durability(connection: &mut SqliteConnection) -> Result<Durability, sqlx::Error> {
