@@ -32,11 +32,18 @@ struct Report {
     found: usize,
 }
 
-/// Prints what was checked and what was found.
-///
-/// # Errors
-/// When the store cannot be read to the end: then nothing is proved.
-pub(super) async fn run(config: Config) -> anyhow::Result<ExitCode> {
+/// The exit code when the store cannot be read to the end: nothing is proved, neither order nor damage.
+const NOT_PROVED: u8 = 2;
+
+/// Prints what was checked and what was found: 0 = in order, 1 = findings, 2 = it could not be finished.
+pub(super) async fn run(config: Config) -> ExitCode {
+    prove(config).await.unwrap_or_else(|error| {
+        super::fail(&error);
+        ExitCode::from(NOT_PROVED)
+    })
+}
+
+async fn prove(config: Config) -> anyhow::Result<ExitCode> {
     let store = app::open(&config.database, false).await?;
     let started = Instant::now();
     let report = check(store.as_ref(), &progress::bar(0, "conversations")).await;

@@ -1,7 +1,7 @@
 //! THE COMMAND LINE: one file per command. Says in words for a tired person what went wrong and what to do.
 //!
 //! Never here: a rule about messages, SQL, an exit in the middle of the work. Results go to stdout, logs and progress
-//! to stderr; 0 = done, 1 = it could not be done or something was found.
+//! to stderr; 0 = done, 1 = it could not be done or something was found (`check`: 2 = it could not be finished).
 
 mod check;
 mod import;
@@ -71,7 +71,7 @@ pub fn run() -> ExitCode {
             Command::Serve => serve::run(config).await,
             Command::Migrate => migrate::run(quiet(config)).await,
             Command::Token(arguments) => token::run(quiet(config), arguments).await,
-            Command::Check => check::run(quiet(config)).await,
+            Command::Check => Ok(check::run(quiet(config)).await),
             Command::Import(arguments) => import::run(quiet(config), arguments).await,
         }
     });

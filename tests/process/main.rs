@@ -137,19 +137,18 @@ fn every_error_of_the_configuration_is_said_at_once_and_nothing_is_made() {
 #[test]
 fn a_database_that_cannot_be_reached_is_named_without_the_password() {
     let folder = tempfile::tempdir().unwrap();
-    for url in [
+    let (postgres, mysql) = (
         "postgres://me:hunter2@127.0.0.1:1/name",
         "mysql://me:hunter2@127.0.0.1:1/name",
-    ] {
-        for command in ["serve", "check", "migrate"] {
-            let done = run(folder.path(), &[command, "--database-url", url]);
-            let said = text(&done.stderr);
-            assert_eq!(done.status.code(), Some(1));
-            assert!(
-                said.contains("127.0.0.1:1/name") && !said.contains("hunter2"),
-                "{command}: {said}"
-            );
-        }
+    );
+    for (command, url, code) in [("serve", postgres, 1), ("migrate", mysql, 1), ("check", postgres, 2)] {
+        let done = run(folder.path(), &[command, "--database-url", url]);
+        let said = text(&done.stderr);
+        assert_eq!(done.status.code(), Some(code), "{command}");
+        assert!(
+            said.contains("127.0.0.1:1/name") && !said.contains("hunter2"),
+            "{command}: {said}"
+        );
     }
 }
 
