@@ -115,7 +115,7 @@ pub struct Limits {
     pub acks_per_frame: usize,
     /// A file. Not used yet.
     pub upload_bytes: u64,
-    /// How long a sender may recall. Told to clients; not used yet otherwise.
+    /// How long a sender may recall, judged by the time of receipt.
     pub recall_window_secs: u64,
     /// How long a streamed reply may be silent. Not used yet.
     pub stream_timeout_secs: u64,
