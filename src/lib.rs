@@ -32,6 +32,7 @@
 //! ├── transport/       THE DOORS: extract, ask the service, respond
 //! │   ├── rest/        one file per resource
 //! │   └── ws/          upgrade, one actor per connection, frames
+//! │       └── actor/   what a connection asks the store for
 //! ├── auth/            token -> principal
 //! ├── config/          every key typed and checked at the start, all errors at once
 //! └── telemetry/       logs

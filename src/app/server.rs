@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::core::{Core, workers};
 use super::{keys, store};
-use crate::auth::Authenticator;
+use crate::auth::{Authenticator, OperatorKey};
 use crate::clock::SystemClock;
 use crate::config::Config;
 use crate::delivery::outbox::Bounds;
@@ -203,7 +203,7 @@ fn rest(config: &Config, core: &Core, door: &Door, health: Arc<Health>) -> Rest 
         messages: Arc::clone(&door.messages),
         devices: Arc::clone(&door.devices),
         health,
-        admin_key: config.admin.api_key.clone(),
+        operator_key: OperatorKey::new(config.admin.api_key.as_ref()),
         limits: Limits {
             content_bytes: config.limits.content_bytes,
             frame_bytes: config.limits.frame_bytes,

@@ -4,10 +4,12 @@
 
 mod jwt;
 mod keys;
+mod operator;
 #[cfg(test)]
 mod tests;
 
 pub use jwt::{AuthError, Authenticator, Claims, mint};
 pub use keys::{KeyError, Keys};
+pub use operator::OperatorKey;
 
 pub use crate::domain::{Name, Subject};

@@ -99,8 +99,7 @@ fn next_transaction(
 
 fn weight(event: &Event) -> usize {
     match event {
-        Event::MessageSent { message, .. } => message.content.as_str().len(),
-        Event::MessageChanged { message, .. } => message.content.as_str().len(),
+        Event::MessageSent { message, .. } | Event::MessageChanged { message, .. } => message.content.as_str().len(),
         Event::Changed { change, .. } => change.payload.as_ref().map_or(0, |payload| payload.as_str().len()),
         _ => 0,
     }

@@ -4,11 +4,9 @@ use actix_web::dev::Payload;
 use actix_web::http::header::AUTHORIZATION;
 use actix_web::{FromRequest, HttpRequest, web};
 use futures_util::future::LocalBoxFuture;
-use secrecy::{ExposeSecret, SecretString};
-use sha2::{Digest as _, Sha256};
 
 use super::{Problem, Rest};
-use crate::auth::AuthError;
+use crate::auth::{AuthError, OperatorKey};
 use crate::domain::{Code, DeviceId, InvalidField, Origin, Principal};
 use crate::service::ServiceError;
 
@@ -57,28 +55,15 @@ impl FromRequest for Caller {
     }
 }
 
-/// Whoever holds the admin key: the operator, who acts as the server itself.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Operator;
-
-impl Operator {
-    /// `None` unless the bearer is the configured key.
-    #[must_use]
-    pub(super) fn of(request: &HttpRequest, key: Option<&SecretString>) -> Option<Self> {
-        let (given, key) = (bearer(request)?, key?.expose_secret());
-        // Hashed first, so that the time of the comparison says nothing about the key.
-        let same = Sha256::digest(given.as_bytes()) == Sha256::digest(key.as_bytes());
-        (same && !key.is_empty()).then_some(Self)
-    }
-
-    /// The server itself.
-    #[must_use]
-    pub(super) const fn origin(self) -> Origin {
-        Origin {
-            principal: Principal::SYSTEM,
-            device: None,
-        }
-    }
+/// The server itself, when the bearer is the admin key.
+pub(super) fn operator(request: &HttpRequest, key: &OperatorKey) -> Option<Origin> {
+    let origin = Origin {
+        principal: Principal::SYSTEM,
+        device: None,
+    };
+    bearer(request)
+        .is_some_and(|given| key.opens_for(given))
+        .then_some(origin)
 }
 
 fn unauthenticated(error: AuthError) -> ServiceError {

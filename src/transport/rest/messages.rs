@@ -3,7 +3,7 @@
 use actix_web::web::{Data, Payload};
 use actix_web::{FromRequest, HttpRequest, HttpResponse};
 
-use super::caller::Operator;
+use super::caller::operator;
 use super::query::{Query, conversation_id, message_id};
 use super::reply::{created, json, ok};
 use super::{Caller, Problem, Rest};
@@ -83,8 +83,8 @@ pub(super) async fn recall(rest: Data<Rest>, caller: Caller, request: HttpReques
 
 /// `DELETE /v1/messages/{message_id}`: removed for everyone, by an admin of the group or by the admin key.
 pub(super) async fn delete(rest: Data<Rest>, request: HttpRequest) -> Result<HttpResponse, Problem> {
-    let origin = match Operator::of(&request, rest.admin_key.as_ref()) {
-        Some(operator) => operator.origin(),
+    let origin = match operator(&request, &rest.operator_key) {
+        Some(operator) => operator,
         None => Caller::extract(&request).await?.origin(&request)?,
     };
     touched(

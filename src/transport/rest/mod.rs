@@ -17,13 +17,12 @@ mod reply;
 use std::sync::Arc;
 
 use actix_web::web::{self, ServiceConfig};
-use secrecy::SecretString;
 
 pub use caller::{Caller, bearer};
 pub use problem::{Problem, problems};
 
 use super::limits::Limits;
-use crate::auth::Authenticator;
+use crate::auth::{Authenticator, OperatorKey};
 use crate::clock::Clock;
 use crate::domain::Code;
 use crate::service::{Conversations, Devices, Health, Messages, Principals, ServiceError};
@@ -44,8 +43,8 @@ pub struct Rest {
     pub devices: Arc<Devices>,
     /// For load balancers.
     pub health: Arc<Health>,
-    /// Opens what only the operator may do; none = nobody.
-    pub admin_key: Option<SecretString>,
+    /// Opens what only the operator may do.
+    pub operator_key: OperatorKey,
     /// Bounds before parsing.
     pub limits: Limits,
 }

@@ -1,0 +1,144 @@
+//! What a client asks for that has to be looked up: the reply comes when the store has answered.
+
+use std::sync::Arc;
+
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+
+use super::{REQUESTS_MAX, SessionActor, origin, overloaded};
+use crate::delivery::session::{Asked, Session, Waiting};
+use crate::domain::{Code, MessageId, Touch};
+use crate::protocol::frame::{Acknowledged, History};
+use crate::protocol::{reply, view};
+use crate::service::{DeviceCursor, HistoryPage, HistoryQuery, ServiceError};
+
+impl SessionActor {
+    /// Finds out where the message is, and hands the act on to that conversation.
+    pub(super) fn touch(
+        &mut self,
+        id: u64,
+        message_id: MessageId,
+        touch: Touch,
+        session: &Arc<Session>,
+        ctx: &mut Context<Self>,
+    ) {
+        let door = Arc::clone(&self.door);
+        let asked = async move { door.messages.place_of(message_id).await };
+        let session = Arc::clone(session);
+        let done = move |actor: &mut Self, conversation_id, _: &mut Context<Self>| {
+            let waiting = Waiting {
+                frame: id,
+                asked: Asked::Touch,
+            };
+            let Some(reply) = session.await_answer(waiting) else {
+                return actor.refuse(Some(id), overloaded());
+            };
+            let origin = origin(&session);
+            let messages = &actor.door.messages;
+            messages.dispatch_touch(conversation_id, origin, message_id, touch, reply);
+        };
+        self.request(id, asked, done, ctx);
+    }
+
+    /// Asks the store for something and replies when it answers.
+    fn request<T: 'static>(
+        &mut self,
+        id: u64,
+        asked: impl Future<Output = Result<T, ServiceError>> + 'static,
+        done: impl FnOnce(&mut Self, T, &mut Context<Self>) + 'static,
+        ctx: &mut Context<Self>,
+    ) {
+        if self.requests >= REQUESTS_MAX {
+            return self.refuse(Some(id), overloaded());
+        }
+        self.requests += 1;
+        let answered = asked.into_actor(self);
+        ctx.spawn(answered.map(move |answer, actor, ctx| {
+            actor.requests -= 1;
+            match answer {
+                Ok(answer) => done(actor, answer, ctx),
+                Err(error) => actor.refuse(Some(id), error),
+            }
+        }));
+    }
+
+    pub(super) fn acknowledge(
+        &mut self,
+        id: u64,
+        acks: Vec<Acknowledged>,
+        session: &Arc<Session>,
+        ctx: &mut Context<Self>,
+    ) {
+        let (door, session) = (Arc::clone(&self.door), Arc::clone(session));
+        let cursors: Vec<DeviceCursor> = acks
+            .into_iter()
+            .map(|ack| DeviceCursor {
+                conversation_id: ack.conversation_id,
+                seq: ack.seq,
+                change_seq: ack.change_seq,
+            })
+            .collect();
+        let asked = async move {
+            let devices = &door.devices;
+            devices
+                .acknowledge(session.principal(), session.device(), &cursors)
+                .await
+        };
+        self.request(
+            id,
+            asked,
+            move |actor, (), _| actor.reply(&reply::Done { reply_to: id }),
+            ctx,
+        );
+    }
+
+    pub(super) fn history(&mut self, id: u64, history: History, session: &Session, ctx: &mut Context<Self>) {
+        let query = HistoryQuery {
+            conversation_id: history.conversation_id,
+            before_seq: history.before_seq,
+            after_seq: history.after_seq,
+            limit: history.limit,
+        };
+        let (door, viewer) = (Arc::clone(&self.door), session.principal());
+        // A page of 200 large messages would be taken for a client that does not read.
+        let bytes_max = door.delivery.outbound_bytes() / 2;
+        let asked = async move {
+            Ok(door
+                .messages
+                .history(viewer, query)
+                .await?
+                .within(bytes_max, query.after_seq.is_some()))
+        };
+        let done = move |actor: &mut Self, page: HistoryPage, _: &mut Context<Self>| {
+            actor.reply(&reply::History {
+                reply_to: id,
+                items: page.items.iter().map(view::Message::from).collect(),
+                has_more: page.has_more,
+            });
+        };
+        self.request(id, asked, done, ctx);
+    }
+
+    pub(super) fn renew(&mut self, id: u64, token: &str, session: &Session, ctx: &mut Context<Self>) {
+        let claims = match self.verify(Some(token)) {
+            Ok(claims) => claims,
+            Err(error) => return self.refuse(Some(id), error),
+        };
+        let (door, principal) = (Arc::clone(&self.door), session.principal());
+        let expires_at = claims.expires_at;
+        let asked = async move {
+            if door.principals.resolve(&claims.subject).await? == principal {
+                return Ok(());
+            }
+            Err(ServiceError::new(
+                Code::Forbidden,
+                "this token is of another principal; open another connection",
+            ))
+        };
+        let done = move |actor: &mut Self, (), ctx: &mut Context<Self>| {
+            actor.expires_at = expires_at;
+            actor.watch_expiry(ctx);
+            actor.reply(&reply::Done { reply_to: id });
+        };
+        self.request(id, asked, done, ctx);
+    }
+}
