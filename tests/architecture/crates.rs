@@ -11,7 +11,7 @@ const EVERYWHERE: &str = "*";
 const PLACES: &[(&str, &[&str], &str)] = &[
     (
         "actix",
-        &["app", "cli", "conversation", "delivery", "routing", "transport"],
+        &["app", "conversation", "delivery", "routing", "transport"],
         "actors live here; rules, storage and use cases need none",
     ),
     ("actix-http", &["transport"], "frames of a socket"),
@@ -28,7 +28,7 @@ const PLACES: &[(&str, &[&str], &str)] = &[
     ),
     (
         "anyhow",
-        &["app", "cli", "main"],
+        &["app", "cli"],
         "inside, errors are types that say what to do",
     ),
     ("async-trait", &[EVERYWHERE], "traits that are passed in"),
@@ -36,11 +36,7 @@ const PLACES: &[(&str, &[&str], &str)] = &[
     ("bytestring", &[EVERYWHERE], "one encoding shared by many"),
     ("clap", &["cli"], "the command line"),
     ("config", &["config"], "files and environment, layered"),
-    (
-        "dashmap",
-        &["delivery", "routing", "service"],
-        "maps that many threads share",
-    ),
+    ("dashmap", &["delivery", "routing"], "maps that many threads share"),
     ("futures-util", &[EVERYWHERE], "streams"),
     ("indicatif", &["cli"], "progress of long commands"),
     (
@@ -53,7 +49,7 @@ const PLACES: &[(&str, &[&str], &str)] = &[
     ("rand", &[EVERYWHERE], "chance is handed to the domain, if ever"),
     (
         "secrecy",
-        &["app", "auth", "cli", "config"],
+        &["app", "config", "transport/rest"],
         "secrets that no log can show",
     ),
     ("serde", &["domain", EVERYWHERE], "how values are written down"),
@@ -67,7 +63,7 @@ const PLACES: &[(&str, &[&str], &str)] = &[
     ("thiserror", &["domain", EVERYWHERE], "errors are types"),
     (
         "time",
-        &["auth", "cli", "protocol", "transport"],
+        &["cli", "protocol"],
         "text of a time at the edge; inside it is milliseconds",
     ),
     ("tokio", &[EVERYWHERE], "channels, timers, signals"),
@@ -89,7 +85,7 @@ const PLACES: &[(&str, &[&str], &str)] = &[
     ),
     (
         "uuid",
-        &["app", "routing", "service", "storage", "transport"],
+        &["app", "routing", "transport"],
         "names of nodes, sessions, store epochs",
     ),
     (
@@ -99,15 +95,24 @@ const PLACES: &[(&str, &[&str], &str)] = &[
     ),
 ];
 
-fn rule(source: &Source) -> Vec<Finding> {
-    let module = match source.module() {
+/// `storage/sql/rows`; `lib` and `main` are themselves.
+fn module_of(source: &Source) -> String {
+    match source.module() {
         module if module.is_empty() => source
             .path
             .trim_start_matches("src/")
             .trim_end_matches(".rs")
             .to_owned(),
         module => module.join("/"),
-    };
+    }
+}
+
+fn is_in(module: &str, place: &str) -> bool {
+    module == place || module.starts_with(&format!("{place}/"))
+}
+
+fn rule(source: &Source) -> Vec<Finding> {
+    let module = module_of(source);
     let mut findings = Vec::new();
     for path in paths_of(source) {
         if source.is_test(path.line) {
@@ -117,7 +122,7 @@ fn rule(source: &Source) -> Vec<Finding> {
         let Some((name, places, why)) = PLACES.iter().find(|(row, _, _)| row.replace('-', "_") == name) else {
             continue;
         };
-        let here = |place: &&str| module == **place || module.starts_with(&format!("{place}/"));
+        let here = |place: &&str| is_in(&module, place);
         let anywhere = places.contains(&EVERYWHERE) && module != "domain" && !module.starts_with("domain/");
         if !anywhere && !places.iter().any(here) {
             findings.push(source.finding(path.line, format!("`{name}` may only be in {places:?}: {why}")));
@@ -155,6 +160,36 @@ fn every_dependency_has_a_row_and_every_row_a_dependency() {
         present, rows,
         "tests/architecture/crates.rs says where each dependency may be, in alphabetical order"
     );
+}
+
+#[test]
+fn every_dependency_is_used_and_every_place_has_it() {
+    let sources = rust_files("src");
+    let named: Vec<(String, String)> = sources
+        .iter()
+        .flat_map(|source| {
+            let module = module_of(source);
+            let paths = paths_of(source).into_iter();
+            paths.filter_map(move |path| Some((path.segments.first()?.clone(), module.clone())))
+        })
+        .collect();
+    let mut stale = Vec::new();
+    for (name, places, _) in PLACES {
+        let used: Vec<&String> = named
+            .iter()
+            .filter(|(first, _)| *first == name.replace('-', "_"))
+            .map(|(_, module)| module)
+            .collect();
+        if used.is_empty() {
+            stale.push(format!("{name} is not used: take it out of Cargo.toml"));
+        }
+        for place in places.iter().filter(|place| **place != EVERYWHERE) {
+            if !used.iter().any(|module| is_in(module, place)) {
+                stale.push(format!("{name} is not used in {place}: take the place out of its row"));
+            }
+        }
+    }
+    assert_eq!(stale, Vec::<String>::new());
 }
 
 #[test]

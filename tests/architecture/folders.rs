@@ -15,7 +15,7 @@ const LAYERS: &[(&str, &[&str], &str)] = &[
         "the snowflake is the domain's, the time is the clock's",
     ),
     ("storage", &["domain"], "keeps what the domain decided, in its words"),
-    ("auth", &["domain", "clock"], "a token is a Principal at a time"),
+    ("auth", &["domain"], "a token is a Principal at a time that it is told"),
     ("config", &[], "plain data: each part is handed its own section"),
     ("telemetry", &[], "knows of nobody"),
     (
@@ -40,15 +40,7 @@ const LAYERS: &[(&str, &[&str], &str)] = &[
     ),
     (
         "transport",
-        &[
-            "domain",
-            "protocol",
-            "service",
-            "auth",
-            "clock",
-            "delivery",
-            "conversation",
-        ],
+        &["domain", "protocol", "service", "auth", "clock", "delivery"],
         "the doors: extract, ask the service, respond (clock: a token is judged at the time of its arrival)",
     ),
     ("app", &["*"], "the composition root builds everything"),
@@ -120,6 +112,27 @@ fn every_row_is_a_folder_or_file_of_the_crate() {
             .any(|source| source.module().first().is_some_and(|first| first == folder));
         assert!(exists, "`{folder}` is in LAYERS but not in src");
     }
+}
+
+#[test]
+fn every_permission_is_used() {
+    let sources = rust_files("src");
+    let mut stale = Vec::new();
+    for (folder, may_use, _) in LAYERS {
+        let inside = sources
+            .iter()
+            .filter(|source| source.module().first().is_some_and(|first| first == folder));
+        let paths: Vec<_> = inside.flat_map(paths_of).collect();
+        for target in may_use.iter().filter(|target| **target != "*") {
+            if !paths
+                .iter()
+                .any(|path| path.segments.get(1).is_some_and(|second| second == target))
+            {
+                stale.push(format!("`{folder}` does not use `{target}`: take it out of its row"));
+            }
+        }
+    }
+    assert_eq!(stale, Vec::<String>::new());
 }
 
 #[test]
