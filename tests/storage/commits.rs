@@ -68,17 +68,22 @@ pub(crate) async fn a_commit_on_an_old_seq_is_fenced(fixture: &Fixture) {
             .last_read_seq,
         Seq::new(1)
     );
+    // Without the help of the unique key: the seq of the message is free, the counter it was decided on is not right.
+    let mut late = held.decide(&[send(BEN, "late", "too late")]);
+    late.expected.as_mut().unwrap().last_seq = Seq::new(1);
+    assert_eq!(commit_one(&mut *writer, &late).await, Err(CommitError::Fenced));
+    assert_stored(store, &held).await;
 }
 
 pub(crate) async fn a_commit_on_an_old_change_seq_is_fenced(fixture: &Fixture) {
     let store = &*fixture.store;
     let mut writer = store.writer();
     let mut held = Held::group(&mut *writer, ANNA, &[BEN]).await;
-    let mut late = held.clone().decide(&[send(BEN, "late", "too late")]);
     held.commit(&mut *writer, &[add(ANNA, &[BOT])]).await;
-    // The seq alone would fit.
-    let expected = late.expected.as_mut().unwrap();
-    expected.last_seq = held.state.as_ref().unwrap().head.last_seq;
+    // The seq fits; only the change is not known to whoever decided this.
+    let mut stale = held.clone();
+    stale.state.as_mut().unwrap().head.last_change_seq = ChangeSeq::ZERO;
+    let late = stale.decide(&[send(BEN, "late", "too late")]);
     assert_eq!(commit_one(&mut *writer, &late).await, Err(CommitError::Fenced));
     assert_stored(store, &held).await;
 }
