@@ -26,8 +26,9 @@ const TICK: Duration = Duration::from_millis(1);
 pub(crate) enum Mode {
     /// So many unanswered sends on each connection at any time.
     Closed { in_flight: usize },
-    /// So many sends a second over all connections.
-    Rate { per_second: usize },
+    /// So many sends a second over all connections. What is planned when a connection has `in_flight_max` unanswered
+    /// sends waits on our side; its latency counts from the planned time all the same.
+    Rate { per_second: usize, in_flight_max: usize },
 }
 
 /// One run.
@@ -88,12 +89,12 @@ pub(crate) async fn run(clients: Vec<Client>, plan: Plan) -> Result<Outcome> {
         tasks.push(tokio::spawn(async move {
             match plan.mode {
                 Mode::Closed { in_flight } => runner.closed(in_flight).await?,
-                Mode::Rate { .. } => runner.fixed_rate(planned).await?,
+                Mode::Rate { in_flight_max, .. } => runner.fixed_rate(planned, in_flight_max).await?,
             }
             anyhow::Ok(runner)
         }));
     }
-    if let Mode::Rate { per_second } = plan.mode {
+    if let Mode::Rate { per_second, .. } = plan.mode {
         // A thread that sleeps is punctual to some ten microseconds; a timer of the runtime is not.
         std::thread::spawn(move || pace(&lines, per_second, until));
     }
@@ -164,13 +165,15 @@ impl Runner {
         self.wait_for_the_rest().await
     }
 
-    async fn fixed_rate(&mut self, mut planned: mpsc::Receiver<Instant>) -> Result<()> {
+    async fn fixed_rate(&mut self, mut planned: mpsc::Receiver<Instant>, in_flight_max: usize) -> Result<()> {
         loop {
             tokio::select! {
-                at = planned.recv() => {
+                at = planned.recv(), if self.in_flight() < in_flight_max => {
                     let Some(at) = at else { return self.wait_for_the_rest().await };
                     self.send(at)?;
-                    while let Ok(at) = planned.try_recv() {
+                    while self.in_flight() < in_flight_max
+                        && let Ok(at) = planned.try_recv()
+                    {
                         self.send(at)?;
                     }
                 }
@@ -183,9 +186,13 @@ impl Runner {
         }
     }
 
+    fn in_flight(&self) -> usize {
+        self.flying.len() - self.acked.len()
+    }
+
     async fn wait_for_the_rest(&mut self) -> Result<()> {
         let rest = async {
-            while self.acked.len() < self.flying.len() {
+            while self.in_flight() > 0 {
                 self.client.socket.read().await?;
                 self.take_acks(Instant::now())?;
                 self.client.socket.flush().await?;

@@ -159,7 +159,10 @@ async fn bench(row_lock: Handle) -> Result<()> {
     for scenario in &mut scenarios {
         let per_second = half_of(scenario)?;
         let plan = Plan {
-            mode: Mode::Rate { per_second },
+            mode: Mode::Rate {
+                per_second,
+                in_flight_max: scenario.in_flight,
+            },
             warm_up: WARM_UP,
             counted: HALF_LOAD_COUNTED,
         };
