@@ -47,11 +47,7 @@ const PLACES: &[(&str, &[&str], &str)] = &[
     ("mimalloc", &["main"], "the allocator is chosen once"),
     ("moka", &["service"], "a cache where a measurement asked for one"),
     ("rand", &[EVERYWHERE], "chance is handed to the domain, if ever"),
-    (
-        "secrecy",
-        &["app", "config", "transport/rest"],
-        "secrets that no log can show",
-    ),
+    ("secrecy", &["app", "auth", "config"], "secrets that no log can show"),
     ("serde", &["domain", EVERYWHERE], "how values are written down"),
     (
         "serde_json",
