@@ -64,6 +64,11 @@ async fn bodies_that_cannot_be_understood() {
         let (before, after) = text.split_once('?').unwrap();
         bad.push([before.as_bytes(), bytes, after.as_bytes()].concat());
     }
+    // Also in fields that nobody asks for.
+    for unknown in ["\"\\u0000\"", "[{\"k\\u0000\":1}]", "\"\\ud800\""] {
+        let body = body_with("{\"text\":\"x\"}").replacen('{', &format!("{{\"unknown\":{unknown},"), 1);
+        bad.push(body.into_bytes());
+    }
     for levels in [65, 70, 1_000, 20_000] {
         bad.push(body_with(&nested(levels)).into_bytes());
     }
