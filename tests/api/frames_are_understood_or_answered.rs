@@ -26,7 +26,7 @@ async fn a_frame_that_cannot_be_understood_is_answered_and_costs_no_number() {
         ("{\"type\":\"ping\"".to_owned(), json!(null)),
         ("{\"id\":9,\"type\":\"no.such\"}".to_owned(), json!(9)),
         (
-            "{\"id\":9,\"type\":\"message.recall\",\"message_id\":\"7\"}".to_owned(),
+            "{\"id\":9,\"type\":\"message.recall\",\"message_id\":7}".to_owned(),
             json!(9),
         ),
         (with("{\"text\":\"a\\u0000b\"}"), json!(9)),

@@ -22,7 +22,7 @@ async fn paths_and_methods_that_do_not_exist() {
     for (method, path) in [
         (Method::PUT, "/v1/conversations"),
         (Method::POST, "/healthz"),
-        (Method::PATCH, "/v1/messages/7"),
+        (Method::POST, "/v1/messages/7"),
     ] {
         let reply = ann.call(method, path, None).await;
         assert_eq!(reply.status, 405, "{}", reply.text);
