@@ -13,7 +13,7 @@ use crate::service::ServiceError;
 pub const MEMBERS_BODY_BYTES_MAX: usize = 1024 * 1024;
 
 /// How long a body may take to arrive after its head.
-const BODY_TIMEOUT: Duration = Duration::from_secs(60);
+const BODY_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// What a client may send.
 #[derive(Clone, Copy, Debug)]
