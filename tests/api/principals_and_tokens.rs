@@ -38,6 +38,7 @@ async fn without_a_good_token_nothing_is_looked_at() {
             }
             let reply = Reply::of(request, format!("{path} with {header:?}")).await;
             let body = reply.refused("unauthenticated");
+            assert_eq!(reply.headers["www-authenticate"], "Bearer");
             assert!(!reply.text.contains(cut), "{body}");
         }
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use actix_web::body::{BoxBody, EitherBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::StatusCode;
-use actix_web::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use actix_web::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use actix_web::middleware::Next;
 use actix_web::{Error, HttpMessage, HttpResponse, HttpResponseBuilder, ResponseError};
 use tracing_actix_web::RequestId;
@@ -96,6 +96,9 @@ impl ResponseError for Problem {
         };
         let mut response = HttpResponseBuilder::new(status);
         response.insert_header((CONTENT_TYPE, PROBLEM_JSON));
+        if status == StatusCode::UNAUTHORIZED {
+            response.insert_header((WWW_AUTHENTICATE, "Bearer"));
+        }
         if let Some(after_ms) = extra.retry_after_ms {
             response.insert_header((RETRY_AFTER, after_ms.div_ceil(1_000).to_string()));
         }
