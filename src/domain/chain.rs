@@ -43,8 +43,17 @@ impl Digest {
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        // Every push shows two of them, and a call of the formatter for each byte shows in profiles.
+        let mut hex = [0_u8; 64];
+        for (pair, byte) in hex.chunks_exact_mut(2).zip(self.0) {
+            pair.copy_from_slice(&[hex_digit(byte >> 4), hex_digit(byte & 0x0f)]);
+        }
+        f.write_str(std::str::from_utf8(&hex).map_err(|_| fmt::Error)?)
     }
+}
+
+const fn hex_digit(nibble: u8) -> u8 {
+    if nibble < 10 { b'0' + nibble } else { b'a' + nibble - 10 }
 }
 
 /// The hash of content in compact form.
@@ -79,4 +88,18 @@ pub fn chain_hash(previous: &Digest, message: &Message) -> Digest {
     hash.update(message.content_hash.0);
     hash.update(message.sent_at.millis().to_be_bytes());
     Digest(hash.finalize().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_shows_as_64_lower_case_hex_digits() {
+        let text = content_hash("").to_string();
+        assert_eq!(text, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+        let bytes: Vec<u8> = (0..=31).map(|byte| byte * 8).collect();
+        let plain: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(Digest::from_slice(&bytes).unwrap().to_string(), plain);
+    }
 }
