@@ -9,16 +9,24 @@ use tokio::time::sleep;
 use super::signals::Signals;
 use crate::app::{self, Server};
 use crate::config::Config;
+use secrecy::ExposeSecret;
 
 pub(super) async fn run(config: Config) -> anyhow::Result<ExitCode> {
     app::start_logs(config.log);
     let mut signals = Signals::catch()?;
     let within = Duration::from_secs(config.server.shutdown_secs);
     let makes_tokens = config.auth.makes_tokens();
+    let at_home = config.database.url.expose_secret() == Config::default().database.url.expose_secret();
     let mut server = Server::start(config).await?;
     println!("listening on http://{}", server.address());
     if makes_tokens && server.address().ip().is_loopback() {
-        println!("a token for user 1001: onescribe token --user 1001");
+        // The secret is kept in the store, so the command has to find the same one.
+        let same_store = if at_home {
+            ""
+        } else {
+            " (with the --config or --database-url of this server)"
+        };
+        println!("a token for user 1001: onescribe token --user 1001{same_store}");
     }
     let lost = tokio::select! {
         () = signals.next() => false,

@@ -67,6 +67,8 @@ impl From<sqlx::Error> for WriteError {
 /// How far an attempt has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Progress {
+    /// BEGIN has been sent: after an error only ROLLBACK is possible.
+    pub(super) begun: bool,
     /// COMMIT, or the one statement that is its own transaction, has been sent: from here on a lost connection
     /// leaves the outcome unknown.
     pub(super) decided: bool,
@@ -140,6 +142,8 @@ impl SqlWriter {
             let written = write::<DB>(&mut connection, group, &mut progress).await;
             let usable = match &written {
                 Ok(_) => true,
+                // One statement that was refused has ended its own transaction.
+                Err(WriteError::Sql(sqlx::Error::Database(_))) if !progress.begun => true,
                 // In a transaction that has failed only ROLLBACK is possible; if that fails, the connection goes.
                 Err(WriteError::Refused(_) | WriteError::Sql(sqlx::Error::Database(_))) =>
                     (&mut connection).execute("ROLLBACK").await.is_ok(),
@@ -235,6 +239,7 @@ async fn write(
         let asked = sends.heads.iter().map(|head| head.conversation_id.get());
         return Ok(asked.filter(|id| !passed.contains(id)).collect());
     }
+    progress.begun = true;
     connection.execute(DB::BEGIN_WRITE).await?;
     if DB::advance_heads(connection, &sends.heads).await? != u64::try_from(sends.heads.len()).unwrap_or(u64::MAX) {
         return Err(WriteError::Refused(CommitError::Fenced));
