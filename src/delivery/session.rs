@@ -151,6 +151,11 @@ impl Session {
         waiting.remove(&ticket)
     }
 
+    /// One send more would be refused.
+    pub fn is_full(&self) -> bool {
+        self.waiting() + self.refusing.load(Ordering::SeqCst) >= SENDS_WAITING_MAX
+    }
+
     /// How many sends wait.
     pub fn waiting(&self) -> usize {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).len()

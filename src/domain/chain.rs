@@ -99,7 +99,7 @@ mod tests {
         let text = content_hash("").to_string();
         assert_eq!(text, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
         let bytes: Vec<u8> = (0..=31).map(|byte| byte * 8).collect();
-        let plain: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(Digest::from_slice(&bytes).unwrap().to_string(), plain);
+        let plain: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(Digest::from_slice(&bytes).unwrap().to_string(), plain.concat());
     }
 }

@@ -32,6 +32,34 @@ async fn b41_pipelined_sends_keep_their_order_at_the_sender_and_at_the_receivers
 }
 
 #[actix_web::test]
+async fn b41_a_row_of_sends_longer_than_what_may_wait_is_read_later_and_not_refused() {
+    let world = World::start().await;
+    let ann = world.user(1);
+    let mut rooms = Vec::new();
+    for _ in 0..20 {
+        rooms.push(ann.group(&[]).await);
+    }
+    let mut sender = Socket::hello(&world, &ann, "phone").await;
+    for n in 0..3_000 {
+        let key = format!("k{n}");
+        sender.post(send(&rooms[n % rooms.len()], &key, &key)).await;
+    }
+    let mut last = std::collections::HashMap::new();
+    for _ in 0..3_000 {
+        let sent = sender.frame().await.unwrap();
+        assert_eq!(sent["type"], "message.sent", "{sent}");
+        let key: u64 = sent["client_message_id"].as_str().unwrap()[1..].parse().unwrap();
+        let before = last.insert(sent["conversation_id"].clone(), (key, sent["seq"].as_u64().unwrap()));
+        let (key_before, seq_before) = before.unwrap_or_default();
+        assert!(
+            before.is_none() || (key > key_before && sent["seq"].as_u64().unwrap() > seq_before),
+            "{sent}"
+        );
+    }
+    world.stop().await;
+}
+
+#[actix_web::test]
 async fn b43_a_rest_send_spares_the_device_that_it_names() {
     let world = World::start().await;
     let (ann, bob) = (world.user(1), world.user(2));

@@ -29,6 +29,8 @@ use crate::service::ServiceError;
 
 /// The most requests of one connection that wait for the store; beyond it `overloaded` is answered.
 pub(super) const REQUESTS_MAX: usize = 32;
+/// How long a connection with too many waiting sends is not read before it is looked at again.
+const PAUSE: Duration = Duration::from_millis(5);
 /// So many frames in a row that cannot be understood end the connection.
 const VIOLATIONS_MAX: u32 = 20;
 /// Timers are set for at most so long, and then again: a token may live for years.
@@ -221,7 +223,10 @@ impl SessionActor {
             Frame::Send {
                 conversation_id,
                 message,
-            } => self.send(id, conversation_id, *message, session),
+            } => {
+                self.send(id, conversation_id, *message, session);
+                self.pause_when_full(ctx);
+            }
             Frame::Edit { message_id, content } => self.touch(id, message_id, Touch::Edit(content), session, ctx),
             Frame::Recall { message_id } => {
                 let touch = self.door.messages.recall_now();
@@ -277,6 +282,25 @@ impl SessionActor {
             expected_last_seq: message.expected_last_seq,
         };
         self.door.messages.dispatch(conversation_id, send, reply);
+    }
+
+    /// While too many sends wait nothing more is read: refusing one of a row of sends would let those behind it pass.
+    fn pause_when_full(&mut self, ctx: &mut Context<Self>) {
+        if self.session().is_some_and(|session| session.is_full()) {
+            self.gate.shut();
+            ctx.run_later(PAUSE, Self::go_on);
+        }
+    }
+
+    fn go_on(&mut self, ctx: &mut Context<Self>) {
+        if self
+            .session()
+            .is_some_and(|session| session.waiting() > SENDS_WAITING_MAX / 2)
+        {
+            ctx.run_later(PAUSE, Self::go_on);
+        } else {
+            self.gate.open();
+        }
     }
 
     fn watch_expiry(&mut self, ctx: &mut Context<Self>) {
