@@ -9,14 +9,13 @@ use tokio::time::sleep;
 use super::signals::Signals;
 use crate::app::{self, Server};
 use crate::config::Config;
-use secrecy::ExposeSecret;
 
 pub(super) async fn run(config: Config) -> anyhow::Result<ExitCode> {
     app::start_logs(config.log);
     let mut signals = Signals::catch()?;
     let within = Duration::from_secs(config.server.shutdown_secs);
     let makes_tokens = config.auth.makes_tokens();
-    let at_home = config.database.url.expose_secret() == Config::default().database.url.expose_secret();
+    let at_home = config.database.is_at_home();
     let mut server = Server::start(config).await?;
     println!("listening on http://{}", server.address());
     if makes_tokens && server.address().ip().is_loopback() {

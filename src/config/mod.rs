@@ -76,6 +76,14 @@ pub struct Database {
     pub lease_secs: u64,
 }
 
+impl Database {
+    /// The store that every command finds without being told.
+    #[must_use]
+    pub fn is_at_home(&self) -> bool {
+        self.url.expose_secret() == Config::default().database.url.expose_secret()
+    }
+}
+
 /// `[auth]`
 #[derive(Clone, Debug)]
 pub struct Auth {
