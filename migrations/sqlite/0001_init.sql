@@ -88,7 +88,7 @@ CREATE TABLE im_member (
     pinned             BOOLEAN NOT NULL,
     PRIMARY KEY (conversation_id, principal_type, principal_id)
 ) WITHOUT ROWID;
-CREATE INDEX ix_member_principal ON im_member (principal_type, principal_id, status);
+CREATE INDEX ix_member_principal ON im_member (principal_type, principal_id, conversation_id);
 
 -- Users and agents.
 CREATE TABLE im_principal (
@@ -144,7 +144,7 @@ CREATE TABLE im_user_action (
     PRIMARY KEY (principal_type, principal_id, action_type, message_id)
 ) WITHOUT ROWID;
 CREATE INDEX ix_user_action_conversation ON im_user_action (principal_type, principal_id, conversation_id, seq);
-CREATE INDEX ix_user_action_due ON im_user_action (action_type, status, remind_at);
+CREATE INDEX ix_user_action_due ON im_user_action (remind_at, action_type, status);
 
 -- Who reacted with what.
 CREATE TABLE im_reaction (
