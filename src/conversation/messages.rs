@@ -31,7 +31,7 @@ pub struct SessionReply {
     pub hub: usize,
     /// The session, unique in this process.
     pub session: u64,
-    /// The frame's `id`.
+    /// The session's own ticket for the frame: a client may use an `id` twice.
     pub frame: u64,
 }
 
