@@ -1,7 +1,6 @@
 -- Ids and times (milliseconds since 1970, UTC) are BIGINT, codes SMALLINT, comparison keys BYTEA: compared byte for byte.
 
--- What a conversation is, and the counters that its one writer owns. Every send updates the row: with room left on its
--- page the new version stays there, no index is touched and what is dead goes at once (99 % of the updates, else 80 %).
+-- What a conversation is, and the counters that its one writer owns.
 CREATE TABLE im_conversation (
     conversation_id    BIGINT NOT NULL,
     kind               SMALLINT NOT NULL,
@@ -25,7 +24,7 @@ CREATE TABLE im_conversation (
     member_count       BIGINT NOT NULL,
     PRIMARY KEY (conversation_id),
     CONSTRAINT uq_conversation_creation_key UNIQUE (creation_key)
-) WITH (fillfactor = 40);
+);
 
 -- The hot table: these three unique keys and no further index.
 CREATE TABLE im_message (
@@ -70,8 +69,7 @@ CREATE TABLE im_change (
     PRIMARY KEY (conversation_id, change_seq)
 );
 
--- Present (status 1) and former (status 2) members, with their own view of the conversation. A send moves its sender's read
--- position, hence the room on the pages here too.
+-- Present (status 1) and former (status 2) members, with their own view of the conversation.
 CREATE TABLE im_member (
     conversation_id    BIGINT NOT NULL,
     principal_type     SMALLINT NOT NULL,
@@ -88,7 +86,7 @@ CREATE TABLE im_member (
     muted              BOOLEAN NOT NULL,
     pinned             BOOLEAN NOT NULL,
     PRIMARY KEY (conversation_id, principal_type, principal_id)
-) WITH (fillfactor = 60);
+);
 CREATE INDEX ix_member_principal ON im_member (principal_type, principal_id, conversation_id);
 
 -- Users and agents.
