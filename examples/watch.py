@@ -10,11 +10,16 @@ import socket
 import struct
 import sys
 
+if len(sys.argv) < 2 or not sys.argv[1]:
+    sys.exit("a token is needed: python3 examples/watch.py TOKEN [DEVICE_ID] [HOST:PORT]; `onescribe token --user 1001` makes one")
 token = sys.argv[1]
 device = sys.argv[2] if len(sys.argv) > 2 else "watcher"
 host, port = (sys.argv[3] if len(sys.argv) > 3 else "127.0.0.1:8080").rsplit(":", 1)
 
-stream = socket.create_connection((host, int(port)))
+try:
+    stream = socket.create_connection((host, int(port)))
+except OSError as error:
+    sys.exit(f"no server at {host}:{port} ({error.strerror}): start one with `cargo run --release`")
 reader = stream.makefile("rb")
 
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use indicatif::{HumanCount, ProgressBar};
 use tokio::sync::oneshot;
@@ -63,7 +63,7 @@ pub(super) async fn run(mut config: Config, arguments: Arguments) -> anyhow::Res
     let store = app::open(&config.database, config.database.auto_migrate).await?;
     let core = Core::start(&config, store, Arc::new(NoDelivery)).await?;
     let started = Instant::now();
-    let interrupt = async move { signals.next().await };
+    let interrupt = async || signals.next().await;
     let done = import(&core, &survey, &progress::bar(survey.lines, "lines"), interrupt).await;
     core.stop().await;
     let (tally, interrupted) = done?;
@@ -88,12 +88,12 @@ pub(super) async fn run(mut config: Config, arguments: Arguments) -> anyhow::Res
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Sends everything; `true` = somebody asked to stop before the end.
+/// Sends everything; `true` = somebody asked to stop before the end. Whoever asks twice does not wait for the answers.
 async fn import(
     core: &Core,
     survey: &Survey,
     bar: &ProgressBar,
-    interrupt: impl Future<Output = ()>,
+    mut interrupt: impl AsyncFnMut(),
 ) -> anyhow::Result<(Tally, bool)> {
     let stop = AtomicBool::new(false);
     let agent = Subject {
@@ -115,14 +115,14 @@ async fn import(
             .await
     };
     let interrupt = async {
-        interrupt.await;
+        interrupt().await;
         stop.store(true, Ordering::Relaxed);
         // The rooms end by themselves when what is under way is answered.
-        std::future::pending::<()>().await;
+        interrupt().await;
     };
     let tallies = tokio::select! {
         tallies = rooms => tallies,
-        () = interrupt => Ok(Vec::new()),
+        () = interrupt => Err(anyhow!("stopped at once; the same command goes on from what is stored")),
     };
     bar.finish_and_clear();
     let mut total = Tally::default();
@@ -356,10 +356,25 @@ mod tests {
         )
         .await;
         let core = core.unwrap();
-        let never = std::future::pending();
+        let never = async || std::future::pending().await;
         let done = import(&core, survey, &ProgressBar::hidden(), never).await.unwrap();
         core.stop().await;
         done
+    }
+
+    #[test]
+    fn whoever_asks_twice_to_stop_does_not_wait() {
+        let file = file(1_000);
+        let survey = Survey::of(file.path(), 65_536).unwrap();
+        actix_rt::System::new().block_on(async {
+            let store = Arc::new(MemoryStore::default());
+            let core = Core::start(&Config::default(), store, Arc::new(NoDelivery))
+                .await
+                .unwrap();
+            let stopped = import(&core, &survey, &ProgressBar::hidden(), async || {}).await;
+            assert!(stopped.unwrap_err().to_string().starts_with("stopped at once"));
+            core.stop().await;
+        });
     }
 
     #[test]

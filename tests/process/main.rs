@@ -146,7 +146,7 @@ fn a_database_that_cannot_be_reached_is_named_without_the_password() {
         let said = text(&done.stderr);
         assert_eq!(done.status.code(), Some(code), "{command}");
         assert!(
-            said.contains("127.0.0.1:1/name") && !said.contains("hunter2"),
+            said.contains("127.0.0.1:1/name") && said.contains("refused") && !said.contains("hunter2"),
             "{command}: {said}"
         );
     }

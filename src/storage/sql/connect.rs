@@ -169,11 +169,11 @@ where
     if options.auto_migrate {
         migrate_on::<DB>(&connect, migrator).await?;
     }
-    let store = SqlStore::<DB>::new(connect, options.connections);
-    let mut connection = bounded(store.pool.acquire()).await?;
-    compare(&mut *connection, migrator).await?;
-    drop(connection);
-    Ok(Arc::new(store))
+    // Not from the pool: that would say that it waited too long, and not why it cannot connect.
+    let mut connection = bounded(DB::Connection::connect_with(&connect)).await?;
+    compare(&mut connection, migrator).await?;
+    connection.close().await.map_err(|error| store_error(&error))?;
+    Ok(Arc::new(SqlStore::<DB>::new(connect, options.connections)))
 }
 
 /// Is the database where this program expects it?
