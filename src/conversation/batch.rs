@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use super::messages::{Answer, CommandError, SessionReply, Step};
 use crate::domain::{
-    Batch, Change, ChangeSeq, ClientMessageId, Command, Context, Conversation, ConversationId, DeviceId, DomainError,
-    Draft, Event, Fact, Facts, Member, Message, MessageId, Outcome, Principal, Refusal, Timestamp, Touch, visibility,
+    Annotated, Batch, Change, ChangeSeq, ClientMessageId, Command, Context, Conversation, ConversationId, DeviceId,
+    DomainError, Draft, Event, Fact, Facts, Member, Message, MessageId, Outcome, Principal, Refusal, Timestamp, Touch,
+    visibility,
 };
 
 /// The most commands that one commit of a conversation may hold.
@@ -160,7 +161,7 @@ pub fn missed(
     told: &Conversation,
     found: &Conversation,
     messages: Vec<Message>,
-    changes: Vec<(Change, Option<Arc<Message>>)>,
+    changes: Vec<(Change, Option<Arc<Annotated>>)>,
     own: &[Event],
 ) -> Vec<Event> {
     let mut spared_by_message: HashMap<MessageId, Option<DeviceId>> = HashMap::new();
@@ -196,8 +197,8 @@ pub fn missed(
         Event::Changed {
             device: ours.and_then(|(_, device)| device),
             change: Arc::new(change),
-            hidden_from: message.as_ref().map_or_else(Vec::new, |message| {
-                visibility::blind_to(&found.header, found.members.values().copied(), message.seq)
+            hidden_from: message.as_ref().map_or_else(Vec::new, |about| {
+                visibility::blind_to(&found.header, found.members.values().copied(), about.message.seq)
             }),
             message,
         }

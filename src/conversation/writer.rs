@@ -371,7 +371,7 @@ impl ConversationWriter {
         let mut subjects = Vec::with_capacity(changes.len());
         for change in changes {
             let message = match change.message_id {
-                Some(id) => store.message(id).await?.map(Arc::new),
+                Some(id) => store.annotated(id).await?.map(Arc::new),
                 None => None,
             };
             subjects.push((change, message));

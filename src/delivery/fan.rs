@@ -1,11 +1,15 @@
 //! What a commit means for those who are online, encoded once: one list that every hub walks through in order.
 
+use std::collections::HashMap;
+
 use bytes::Bytes;
 
 use super::sessions::Sessions;
 use super::wire;
 use crate::conversation::{Answer, Committed, SessionReply, Step};
-use crate::domain::{ConversationId, DeviceId, Event, Member, Membership, Message, Principal};
+use crate::domain::{
+    Annotated, ChangeSeq, ConversationId, DeviceId, Event, Marks, Member, Membership, Message, Principal,
+};
 use crate::protocol::reply::Push;
 use crate::protocol::view;
 
@@ -32,6 +36,9 @@ pub enum Item {
         spare: Option<(Principal, DeviceId)>,
         /// What those get instead who may not see it.
         hidden: Option<Hidden>,
+        /// What those get instead who are online and have reacted to the message: to them `me` is true. Only they have
+        /// a frame of their own, one for all who gave the same reactions.
+        reacted: HashMap<Principal, Bytes>,
     },
     /// The principal is a member from here on: tells its sessions, and they get what follows.
     Join {
@@ -131,29 +138,90 @@ fn of_event(committed: &Committed, at: usize, event: &Event, sessions: &Sessions
                 reason: if *left { "LEFT" } else { "REMOVED" },
             }),
         }),
-        Event::MessageSent { message, device } => items.push(Item::Push {
-            frame: wire::text(&Push::message(message)),
-            spare: device.clone().map(|device| (message.sender, device)),
-            hidden: None,
-        }),
+        Event::MessageSent { message, device } => {
+            let (frame, reacted) = new_message(committed, message, sessions);
+            items.push(Item::Push {
+                frame,
+                spare: device.clone().map(|device| (message.sender, device)),
+                hidden: None,
+                reacted,
+            });
+        }
         Event::Changed {
             change,
             message,
             hidden_from,
             device,
-        } => items.push(Item::Push {
-            frame: wire::text(&Push::change(change, message.as_deref())),
-            spare: device.clone().map(|device| (change.actor, device)),
-            hidden: (!hidden_from.is_empty()).then(|| Hidden {
-                from: hidden_from.clone(),
-                frame: wire::text(&Push::ConversationChanged {
-                    change: view::Change::hidden(change),
+        } => {
+            let (frame, reacted) = match message {
+                Some(about) => frames(about, hidden_from, sessions, |message| {
+                    wire::text(&Push::change(change, Some(message)))
                 }),
-            }),
-        }),
+                None => (wire::text(&Push::change(change, None)), HashMap::new()),
+            };
+            items.push(Item::Push {
+                frame,
+                spare: device.clone().map(|device| (change.actor, device)),
+                hidden: (!hidden_from.is_empty()).then(|| Hidden {
+                    from: hidden_from.clone(),
+                    frame: wire::text(&Push::ConversationChanged {
+                        change: view::Change::hidden(change),
+                    }),
+                }),
+                reacted,
+            });
+        }
         // Told by the change that follows.
         Event::RoleChanged { .. } | Event::HeaderChanged { .. } | Event::MessageChanged { .. } => {}
     }
+}
+
+/// A push that shows a message: the frame of those who have not reacted to it, and the frames of those who have.
+fn frames(
+    about: &Annotated,
+    hidden_from: &[Principal],
+    sessions: &Sessions,
+    push: impl Fn(view::Message<'_>) -> Bytes,
+) -> (Bytes, HashMap<Principal, Bytes>) {
+    let encode = |marks: &Marks| push(view::Message::new(&about.message, marks));
+    let mut gave: HashMap<Principal, Vec<usize>> = HashMap::new();
+    for (at, reaction) in about.reactions.iter().enumerate() {
+        for reactor in &reaction.by {
+            let principal = reactor.principal;
+            if sessions.is_online(principal) && hidden_from.binary_search(&principal).is_err() {
+                gave.entry(principal).or_default().push(at);
+            }
+        }
+    }
+    let mut by_set: HashMap<Vec<usize>, Bytes> = HashMap::new();
+    let own = |(principal, set): (Principal, Vec<usize>)| {
+        let frame = by_set.entry(set).or_insert_with(|| encode(&about.marks_for(principal)));
+        (principal, frame.clone())
+    };
+    let reacted = gave.into_iter().map(own).collect();
+    (encode(&about.marks_for_others()), reacted)
+}
+
+/// Nobody can have reacted to a message that was just stored. One that another writer stored may have been changed
+/// before we found it: then the same list tells of its changes, and what is on it.
+fn new_message(committed: &Committed, message: &Message, sessions: &Sessions) -> (Bytes, HashMap<Principal, Bytes>) {
+    let changed = || {
+        committed.steps.iter().find_map(|step| match step {
+            Step::Event(Event::Changed {
+                message: Some(about), ..
+            }) => (about.message.message_id == message.message_id).then_some(about),
+            _ => None,
+        })
+    };
+    if message.change_seq > ChangeSeq::ZERO
+        && let Some(about) = changed()
+    {
+        return frames(about, &[], sessions, |message| wire::text(&Push::message(message)));
+    }
+    (
+        wire::text(&Push::message(view::Message::unmarked(message))),
+        HashMap::new(),
+    )
 }
 
 /// The conversation as a new member sees it: after the whole commit, nothing unread.
@@ -171,7 +239,7 @@ fn join(committed: &Committed, at: usize, member: &Member) -> Item {
         &committed.head,
         u64::try_from(committed.member_count).unwrap_or(u64::MAX),
         view::Me::new(&membership, 0),
-        last_message(committed, at, member.principal),
+        last_message(committed, at, member.principal).map(view::Message::unmarked),
     );
     Item::Join {
         principal: member.principal,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::annotated::Annotated;
 use super::change::Change;
 use super::conversation::{CreationKey, Header};
 use super::ids::{DeviceId, Principal, Seq};
@@ -63,7 +64,7 @@ pub enum Event {
         /// The entry.
         change: Arc<Change>,
         /// The message that it is about, as it is after the change.
-        message: Option<Arc<Message>>,
+        message: Option<Arc<Annotated>>,
         /// Members who may not see that message: to them the change is HIDDEN.
         hidden_from: Vec<Principal>,
         /// The actor's device that is spared the push.

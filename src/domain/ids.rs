@@ -16,6 +16,8 @@ pub const CLIENT_MESSAGE_ID_CHARS_MAX: usize = 128;
 pub const DEVICE_ID_CHARS_MAX: usize = 64;
 /// The longest `external_id`, in characters.
 pub const EXTERNAL_ID_CHARS_MAX: usize = 128;
+/// The longest reaction, in bytes.
+pub const EMOJI_BYTES_MAX: usize = 64;
 /// The longest `client_request_id` of a group creation, in characters.
 pub const CLIENT_REQUEST_ID_CHARS_MAX: usize = 128;
 
@@ -274,6 +276,12 @@ text_type!(
     "must have 1 to 128 characters and no control characters"
 );
 text_type!(
+    /// A reaction: any short text, byte for byte, so that skin tones and variation selectors stay distinct (B103).
+    Emoji, "emoji",
+    |text| (1..=EMOJI_BYTES_MAX).contains(&text.len()) && !text.chars().any(char::is_control),
+    "must have 1 to 64 bytes of UTF-8 and no control characters"
+);
+text_type!(
     /// The creator's own key for the creation of a group.
     ClientRequestId, "client_request_id", |text| is_short_text(text, CLIENT_REQUEST_ID_CHARS_MAX),
     "must have 1 to 128 characters and no control characters"
@@ -335,6 +343,23 @@ mod tests {
         }
         for bad in ["", "tab\there", "a\u{0}", "\u{7f}", "\u{85}", "a".repeat(129).as_str()] {
             assert!(ClientMessageId::parse(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn b103_emojis_that_differ_in_one_byte_are_different() {
+        let family = "👨\u{200d}👩\u{200d}👧\u{200d}👦";
+        let different = ["👍", "👍🏽", "❤️", "❤", "ok", family];
+        for (at, one) in different.iter().enumerate() {
+            let one = Emoji::parse(one).unwrap();
+            let same = different
+                .iter()
+                .position(|other| Emoji::parse(other).as_ref() == Ok(&one));
+            assert_eq!(same, Some(at));
+        }
+        assert!(Emoji::parse(&"x".repeat(EMOJI_BYTES_MAX)).is_ok());
+        for bad in ["", "\0", "a\n", "\u{85}", &"👍".repeat(17)] {
+            assert!(Emoji::parse(bad).is_err(), "{bad:?}");
         }
     }
 

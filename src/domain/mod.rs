@@ -3,6 +3,7 @@
 //! Never here: a look at the time, chance, a wait, or a word about how something is stored or sent.
 //! Invariants decided here: INV-SEQ-1, INV-IDEM-1, INV-CHG-1, INV-VIS-1 (their texts stand in `lib.rs`).
 
+pub mod annotated;
 pub mod chain;
 pub mod change;
 pub mod code;
@@ -21,6 +22,7 @@ pub mod snowflake;
 pub mod subject;
 pub mod visibility;
 
+pub use annotated::{Annotated, Marked, Marks, Reaction, Reactor, Tally};
 pub use chain::Digest;
 pub use change::{Change, ChangeType};
 pub use code::Code;
@@ -33,8 +35,8 @@ pub use decide::{Batch, Context, Draft, Fact, Facts, Outcome, Quotable, Refusal,
 pub use error::{DomainError, InvalidField};
 pub use event::Event;
 pub use ids::{
-    ChangeSeq, ClientMessageId, ClientRequestId, ConversationId, CountNo, DeviceId, ExternalId, MessageId, Principal,
-    PrincipalType, Seq, Timestamp,
+    ChangeSeq, ClientMessageId, ClientRequestId, ConversationId, CountNo, DeviceId, Emoji, ExternalId, MessageId,
+    Principal, PrincipalType, Seq, Timestamp,
 };
 pub use member::{Member, Membership, Role};
 pub use message::{KeyRecord, Message, MessageStatus};

@@ -222,7 +222,7 @@ pub enum Push<'a> {
 impl<'a> Push<'a> {
     /// The push that reports a change, with the message that it is about.
     #[must_use]
-    pub fn change(change: &'a domain::Change, message: Option<&'a domain::Message>) -> Self {
+    pub fn change(change: &'a domain::Change, message: Option<view::Message<'a>>) -> Self {
         let view = view::Change::new(change, message);
         match change.change_type {
             domain::ChangeType::Edited => Self::MessageEdited { change: view },
@@ -234,10 +234,8 @@ impl<'a> Push<'a> {
 
     /// `message.new`
     #[must_use]
-    pub fn message(message: &'a domain::Message) -> Self {
-        Self::MessageNew {
-            message: message.into(),
-        }
+    pub const fn message(message: view::Message<'a>) -> Self {
+        Self::MessageNew { message }
     }
 }
 

@@ -42,12 +42,37 @@ pub struct Message<'a> {
     content_hash: domain::Digest,
     #[serde(serialize_with = "convert::display")]
     chain_hash: domain::Digest,
-    reactions: [(); 0],
+    reactions: Vec<Reaction<'a>>,
     pinned: bool,
 }
 
-impl<'a> From<&'a domain::Message> for Message<'a> {
-    fn from(message: &'a domain::Message) -> Self {
+/// How often an emoji was given.
+#[derive(Debug, Serialize)]
+struct Reaction<'a> {
+    emoji: &'a str,
+    count: u64,
+    me: bool,
+}
+
+impl<'a> Message<'a> {
+    /// With what is on it, as the viewer sees it.
+    #[must_use]
+    pub fn new(message: &'a domain::Message, marks: &'a domain::Marks) -> Self {
+        let reaction = |tally: &'a domain::Tally| Reaction {
+            emoji: tally.emoji.as_str(),
+            count: tally.count,
+            me: tally.me,
+        };
+        Self {
+            reactions: marks.reactions.iter().map(reaction).collect(),
+            pinned: marks.pinned,
+            ..Self::unmarked(message)
+        }
+    }
+
+    /// A message that is new, so that nobody can have put anything on it yet.
+    #[must_use]
+    pub fn unmarked(message: &'a domain::Message) -> Self {
         Self {
             message_id: message.message_id.get(),
             conversation_id: message.conversation_id.get(),
@@ -64,9 +89,15 @@ impl<'a> From<&'a domain::Message> for Message<'a> {
             count_no: message.count_no.get(),
             content_hash: message.content_hash,
             chain_hash: message.chain_hash,
-            reactions: [],
+            reactions: Vec::new(),
             pinned: false,
         }
+    }
+}
+
+impl<'a> From<&'a domain::Marked> for Message<'a> {
+    fn from(marked: &'a domain::Marked) -> Self {
+        Self::new(&marked.message, &marked.marks)
     }
 }
 
@@ -105,11 +136,11 @@ struct SeenChange<'a> {
 impl<'a> Change<'a> {
     /// With the message that it is about, if it is about one.
     #[must_use]
-    pub fn new(change: &'a domain::Change, message: Option<&'a domain::Message>) -> Self {
+    pub fn new(change: &'a domain::Change, message: Option<Message<'a>>) -> Self {
         Self {
             change_type: change.change_type.as_str(),
             seen: Some(SeenChange {
-                message: message.map(Message::from),
+                message,
                 payload: change.payload.as_ref().map(|payload| convert::raw(payload.as_str())),
                 actor: change.actor.into(),
                 changed_at: change.changed_at,
@@ -221,7 +252,7 @@ impl<'a> Conversation<'a> {
         head: &domain::Head,
         member_count: u64,
         me: Me,
-        last_message: Option<&'a domain::Message>,
+        last_message: Option<Message<'a>>,
     ) -> Self {
         Self {
             conversation_id: header.conversation_id.get(),
@@ -234,7 +265,7 @@ impl<'a> Conversation<'a> {
             adding: header.adding.as_str(),
             last_seq: head.last_seq.get(),
             last_change_seq: head.last_change_seq.get(),
-            last_message: last_message.map(Into::into),
+            last_message,
             member_count,
             status: header.status.as_str(),
             created_at: header.created_at,

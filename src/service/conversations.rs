@@ -258,7 +258,7 @@ fn only_visible(mut seen: Seen) -> Seen {
         .map(|own| visibility::first_visible(&seen.header, &own.member));
     seen.last_message = seen
         .last_message
-        .filter(|last| first.is_some_and(|first| last.seq >= first));
+        .filter(|last| first.is_some_and(|first| last.message.seq >= first));
     seen
 }
 

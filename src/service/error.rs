@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::conversation::CommandError;
-use crate::domain::{Code, DomainError, InvalidField, Message, Seq};
+use crate::domain::{Code, DomainError, InvalidField, Marked, Seq};
 use crate::storage::StoreError;
 
 /// How long a caller should wait before it asks a busy or unreachable server again.
@@ -24,7 +24,7 @@ pub struct ServiceError {
 #[derive(Clone, Debug, Default)]
 pub struct Extra {
     /// With `idempotency_key_reused`: the first message of the key, as it is now.
-    pub original: Option<Box<Message>>,
+    pub original: Option<Box<Marked>>,
     /// With `precondition_failed`: where the head is.
     pub last_seq: Option<Seq>,
     /// With retryable codes: when to come again.

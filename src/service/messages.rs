@@ -7,8 +7,8 @@ use super::error::ServiceError;
 use crate::clock::Clock;
 use crate::conversation::{CommandError, ReplyTo, SessionReply};
 use crate::domain::{
-    Change, Code, Command, ConversationId, DomainError, Header, Member, Message, MessageId, MessageStatus, Origin,
-    Outcome, Principal, Send, Seq, Touch, visibility,
+    Annotated, Change, Code, Command, ConversationId, DomainError, Header, Marked, Member, Message, MessageId,
+    MessageStatus, Origin, Outcome, Principal, Send, Seq, Touch, visibility,
 };
 use crate::routing::Bus;
 use crate::storage::{ConversationStore, PageQuery, Store};
@@ -30,7 +30,7 @@ pub struct HistoryQuery {
 #[derive(Clone, Debug)]
 pub struct HistoryPage {
     /// What the viewer may see of the range.
-    pub items: Vec<Message>,
+    pub items: Vec<Marked>,
     /// There is more of the range on the far side.
     pub has_more: bool,
 }
@@ -43,16 +43,16 @@ impl HistoryPage {
     /// newer end).
     #[must_use]
     pub fn within(mut self, bytes_max: usize, oldest_first: bool) -> Self {
-        let size = |message: &Message| message.content.as_str().len() + MESSAGE_OVERHEAD_BYTES;
+        let size = |item: &Marked| item.message.content.as_str().len() + MESSAGE_OVERHEAD_BYTES;
         let mut bytes = 0_usize;
-        let mut fits = |message: &Message| {
-            bytes += size(message);
+        let mut fits = |item: &Marked| {
+            bytes += size(item);
             bytes <= bytes_max
         };
         let kept = if oldest_first {
-            self.items.iter().take_while(|message| fits(message)).count()
+            self.items.iter().take_while(|item| fits(item)).count()
         } else {
-            self.items.iter().rev().take_while(|message| fits(message)).count()
+            self.items.iter().rev().take_while(|item| fits(item)).count()
         };
         let kept = kept.max(1);
         if kept < self.items.len() {
@@ -71,7 +71,7 @@ impl HistoryPage {
 #[derive(Clone, Debug)]
 pub struct Sent {
     /// The message; of a repeat: the first one, as it is now.
-    pub message: Arc<Message>,
+    pub message: Marked,
     /// The key was used before.
     pub duplicate: bool,
 }
@@ -79,8 +79,8 @@ pub struct Sent {
 /// What became of an act on a message.
 #[derive(Clone, Debug)]
 pub struct Touched {
-    /// The message as it is now.
-    pub message: Arc<Message>,
+    /// The message as it is now, with everything on it.
+    pub message: Arc<Annotated>,
     /// The change that was made.
     pub change: Option<Arc<Change>>,
 }
@@ -111,17 +111,18 @@ impl Messages {
     /// # Errors
     /// As the writer says. `unavailable` = the outcome is unknown: ask again with the same key.
     pub async fn send(&self, conversation_id: ConversationId, send: Send) -> Result<Sent, ServiceError> {
+        let sender = send.origin.principal;
         match ask_keyed(self.bus.as_ref(), conversation_id, Command::Send(send)).await {
             Ok(Outcome::Sent(message)) => Ok(Sent {
-                message,
+                message: Marked::plain(Arc::unwrap_or_clone(message)),
                 duplicate: false,
             }),
             Ok(Outcome::Duplicate(record)) => Ok(Sent {
-                message: Arc::new(self.as_seen(record.message_id).await?),
+                message: self.as_seen(sender, record.message_id).await?,
                 duplicate: true,
             }),
             Ok(other) => Err(ServiceError::internal(&format!("a send led to {other:?}"))),
-            Err(error) => Err(self.refusal(error).await),
+            Err(error) => Err(self.refusal(sender, error).await),
         }
     }
 
@@ -187,12 +188,12 @@ impl Messages {
         Ok(message.conversation_id)
     }
 
-    /// A writer's refusal with everything that it has to carry: `original` is the first message of a reused key.
-    pub async fn refusal(&self, error: CommandError) -> ServiceError {
+    /// A writer's refusal with everything that it has to carry: `original` is the first message of a reused key, as `sender` sees it.
+    pub async fn refusal(&self, sender: Principal, error: CommandError) -> ServiceError {
         let CommandError::Refused(DomainError::KeyReused { original }) = error else {
             return error.into();
         };
-        match self.as_seen(original).await {
+        match self.as_seen(sender, original).await {
             Ok(message) => {
                 let mut refusal = ServiceError::from(error);
                 refusal.extra.original = Some(Box::new(message));
@@ -204,12 +205,17 @@ impl Messages {
 
     /// A message of the caller's own key, as it is now: shown also when it was deleted or its sender removed, since a
     /// repeat wins over every other answer. Not for anybody but its sender.
-    ///
-    /// # Errors
-    /// `unavailable` when the store does not answer.
-    pub async fn as_seen(&self, id: MessageId) -> Result<Message, ServiceError> {
+    async fn as_seen(&self, sender: Principal, id: MessageId) -> Result<Marked, ServiceError> {
         let message = self.store.message(id).await?;
-        message.ok_or_else(|| ServiceError::internal(&format!("message {id} has a key but is not stored")))
+        let message =
+            message.ok_or_else(|| ServiceError::internal(&format!("message {id} has a key but is not stored")))?;
+        self.marked(sender, message).await
+    }
+
+    async fn marked(&self, viewer: Principal, message: Message) -> Result<Marked, ServiceError> {
+        let marked = self.store.marked(viewer, vec![message]).await?;
+        let found = marked.into_iter().next();
+        found.ok_or_else(|| ServiceError::internal(&"a message was lost while its marks were read"))
     }
 
     /// A page of what `viewer` may see.
@@ -243,10 +249,10 @@ impl Messages {
     ///
     /// # Errors
     /// `not_found` for everything that `viewer` may not see, whatever the reason.
-    pub async fn get(&self, viewer: Principal, id: MessageId) -> Result<Message, ServiceError> {
-        self.visible(viewer, id)
-            .await?
-            .ok_or_else(|| ServiceError::new(Code::NotFound, "no such message"))
+    pub async fn get(&self, viewer: Principal, id: MessageId) -> Result<Marked, ServiceError> {
+        let message = self.visible(viewer, id).await?;
+        let message = message.ok_or_else(|| ServiceError::new(Code::NotFound, "no such message"))?;
+        self.marked(viewer, message).await
     }
 
     async fn visible(&self, viewer: Principal, id: MessageId) -> Result<Option<Message>, ServiceError> {
@@ -283,22 +289,24 @@ mod tests {
 
     fn page(sizes: &[usize]) -> HistoryPage {
         let conversation_id = ConversationId::new(7).unwrap();
-        let message = |(at, size): (usize, &usize)| Message {
-            message_id: MessageId::new(1).unwrap(),
-            conversation_id,
-            seq: Seq::new(i64::try_from(at).unwrap() + 1),
-            sender: Principal::user(1),
-            client_message_id: None,
-            message_type: MessageType::Text,
-            content: Content::trusted(&"x".repeat(*size)),
-            quoted_message_id: None,
-            status: MessageStatus::Normal,
-            sent_at: Timestamp::default(),
-            edited_at: None,
-            change_seq: ChangeSeq::ZERO,
-            count_no: CountNo::ZERO,
-            content_hash: chain::content_hash(""),
-            chain_hash: chain::genesis(conversation_id),
+        let message = |(at, size): (usize, &usize)| {
+            Marked::plain(Message {
+                message_id: MessageId::new(1).unwrap(),
+                conversation_id,
+                seq: Seq::new(i64::try_from(at).unwrap() + 1),
+                sender: Principal::user(1),
+                client_message_id: None,
+                message_type: MessageType::Text,
+                content: Content::trusted(&"x".repeat(*size)),
+                quoted_message_id: None,
+                status: MessageStatus::Normal,
+                sent_at: Timestamp::default(),
+                edited_at: None,
+                change_seq: ChangeSeq::ZERO,
+                count_no: CountNo::ZERO,
+                content_hash: chain::content_hash(""),
+                chain_hash: chain::genesis(conversation_id),
+            })
         };
         let items = sizes.iter().enumerate().map(message).collect();
         HistoryPage { items, has_more: false }
@@ -307,7 +315,7 @@ mod tests {
     #[test]
     fn a_page_is_cut_on_its_far_side_and_never_to_nothing() {
         let kept = |page: HistoryPage| {
-            let seqs: Vec<i64> = page.items.iter().map(|message| message.seq.get()).collect();
+            let seqs: Vec<i64> = page.items.iter().map(|item| item.message.seq.get()).collect();
             (seqs, page.has_more)
         };
         let max = 2 * (1_000 + MESSAGE_OVERHEAD_BYTES);

@@ -11,15 +11,16 @@
 pub mod memory;
 pub mod sql;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use thiserror::Error;
 
 use crate::domain::{
-    Change, ChangeSeq, ClientMessageId, Conversation, ConversationId, Counters, CreationKey, DeviceId, Event,
-    ExternalId, Head, Header, KeyRecord, Member, Membership, Message, MessageId, Principal, PrincipalType, Quotable,
-    Seq, Timestamp, Touchable,
+    Annotated, Change, ChangeSeq, ClientMessageId, Conversation, ConversationId, Counters, CreationKey, DeviceId,
+    Event, ExternalId, Head, Header, KeyRecord, Marked, Marks, Member, Membership, Message, MessageId, Principal,
+    PrincipalType, Quotable, Seq, Timestamp, Touchable,
 };
 
 /// Why a read or a small write failed. Inside words only: clients get a code and a `trace_id`.
@@ -102,8 +103,8 @@ pub struct Seen {
     pub membership: Option<Membership>,
     /// What the viewer has not read: sent by USER or AGENT, not gone (INV-UNREAD-1).
     pub unread_count: u64,
-    /// The newest message that is not RECALLED or DELETED.
-    pub last_message: Option<Message>,
+    /// The newest message that is not RECALLED or DELETED, with what is on it.
+    pub last_message: Option<Marked>,
 }
 
 /// Where a page of the conversation list ends.
@@ -166,9 +167,28 @@ pub struct PageQuery {
 #[async_trait]
 pub trait MessageStore: Send + Sync {
     /// A page of what `viewer` may see (not DELETED, not deleted for the viewer), ascending by seq.
-    async fn page(&self, query: PageQuery) -> StoreResult<Vec<Message>>;
+    async fn page(&self, query: PageQuery) -> StoreResult<Vec<Marked>>;
     /// A message by id, as it is now, whoever may see it.
     async fn message(&self, id: MessageId) -> StoreResult<Option<Message>>;
+    /// A message by id with everything on it, whoever may see it.
+    async fn annotated(&self, id: MessageId) -> StoreResult<Option<Annotated>>;
+    /// What is on these messages, as `viewer` sees it; those on which nothing is are left out. One statement for a
+    /// page of messages.
+    async fn marks(&self, viewer: Principal, messages: &[MessageId]) -> StoreResult<HashMap<MessageId, Marks>>;
+    /// The messages with what is on them. A message that was never changed has nothing on it and is not asked for.
+    async fn marked(&self, viewer: Principal, messages: Vec<Message>) -> StoreResult<Vec<Marked>> {
+        let changed = messages.iter().filter(|message| message.change_seq > ChangeSeq::ZERO);
+        let changed: Vec<MessageId> = changed.map(|message| message.message_id).collect();
+        let mut marks = match changed.as_slice() {
+            [] => HashMap::new(),
+            changed => self.marks(viewer, changed).await?,
+        };
+        let marked = |message: Message| Marked {
+            marks: marks.remove(&message.message_id).unwrap_or_default(),
+            message,
+        };
+        Ok(messages.into_iter().map(marked).collect())
+    }
     /// Has `viewer` deleted this message for themselves?
     async fn hidden(&self, id: MessageId, viewer: Principal) -> StoreResult<bool>;
     /// Which of these keys were used in the conversation.

@@ -137,7 +137,10 @@ pub(crate) async fn a_conversation_is_seen_as_its_viewer_sees_it(fixture: &Fixtu
     assert_eq!(membership.member.role, Role::Owner);
     assert!(!membership.muted && !membership.pinned && !membership.marked_unread);
     let last = seen.last_message.unwrap();
-    assert_eq!((last.seq, last.message_type), (Seq::new(2), MessageType::Text));
+    assert_eq!(
+        (last.message.seq, last.message.message_type),
+        (Seq::new(2), MessageType::Text)
+    );
     let stranger = store.seen(held.id, CARLA).await.unwrap().unwrap();
     assert!(stranger.membership.is_none());
     assert!(

@@ -23,7 +23,7 @@ pub(crate) async fn pages_are_ascending_and_their_bounds_exclusive(fixture: &Fix
             limit,
         };
         let page = fixture.store.page(query).await.unwrap();
-        page.iter().map(|message| message.seq.get()).collect::<Vec<_>>()
+        page.iter().map(|item| item.message.seq.get()).collect::<Vec<_>>()
     };
     assert_eq!(page(0, None, false, 3).await, [18, 19, 20]);
     assert_eq!(page(0, None, true, 3).await, [1, 2, 3]);

@@ -58,7 +58,7 @@ async fn visible(fixture: &Fixture, held: &Held, viewer: Principal, limit: u32) 
         .await
         .unwrap()
         .iter()
-        .map(|message| message.seq.get())
+        .map(|item| item.message.seq.get())
         .collect()
 }
 

@@ -88,7 +88,7 @@ pub(crate) async fn b59_the_newest_that_stands_is_the_last_message(fixture: &Fix
     held.touch(store, ANNA, messages[1].message_id, recall()).await;
     held.touch(store, ANNA, messages[2].message_id, recall()).await;
     let seen = store.seen(held.id, BEN).await.unwrap().unwrap();
-    assert_eq!(seen.last_message.map(|message| message.seq), Some(messages[0].seq));
+    assert_eq!(seen.last_message.map(|last| last.message.seq), Some(messages[0].seq));
     assert_eq!(seen.head.last_seq, messages[2].seq, "never goes back");
     let listed = store.list(BEN, None, 10).await.unwrap();
     let listed = listed
@@ -96,7 +96,7 @@ pub(crate) async fn b59_the_newest_that_stands_is_the_last_message(fixture: &Fix
         .find(|seen| seen.header.conversation_id == held.id)
         .unwrap();
     assert_eq!(
-        listed.last_message.as_ref().map(|message| message.seq),
+        listed.last_message.as_ref().map(|last| last.message.seq),
         Some(messages[0].seq)
     );
 }

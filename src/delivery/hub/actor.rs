@@ -81,12 +81,22 @@ impl Hub {
     fn deliver(&mut self, conversation: ConversationId, item: &Item, now: Instant) {
         self.turn_bytes += item.bytes();
         match item {
-            Item::Push { frame, spare, hidden } => {
+            Item::Push {
+                frame,
+                spare,
+                hidden,
+                reacted,
+            } => {
                 let listening = self.roster.listening(conversation);
                 self.turn_pushes += listening.len();
                 for session in listening {
-                    let blind = |hidden: &&Hidden| hidden.from.binary_search(&session.principal()).is_ok();
-                    let frame = hidden.as_ref().filter(blind).map_or(frame, |hidden| &hidden.frame);
+                    let principal = session.principal();
+                    let blind = |hidden: &&Hidden| hidden.from.binary_search(&principal).is_ok();
+                    let frame = match hidden.as_ref().filter(blind) {
+                        Some(hidden) => &hidden.frame,
+                        None if reacted.is_empty() => frame,
+                        None => reacted.get(&principal).unwrap_or(frame),
+                    };
                     if !spare.as_ref().is_some_and(|spare| session.is(spare)) {
                         session.outbox().push(frame.clone(), now);
                     }
@@ -122,13 +132,16 @@ impl Hub {
                 wire::text(&sent(reply_to, send, &message.record(), false))
             }
             (Asked::Send(send), Ok(Outcome::Duplicate(first))) => wire::text(&sent(reply_to, send, &first, true)),
-            (Asked::Touch, Ok(Outcome::Touched(message, change))) => wire::text(&Touched {
-                reply_to,
-                message: message.as_ref().into(),
-                change: change
-                    .as_deref()
-                    .map(|change| view::Change::new(change, Some(&message))),
-            }),
+            (Asked::Touch, Ok(Outcome::Touched(about, change))) => {
+                let marks = about.marks_for(session.principal());
+                let message = || view::Message::new(&about.message, &marks);
+                let change = change.as_deref();
+                wire::text(&Touched {
+                    reply_to,
+                    message: message(),
+                    change: change.map(|change| view::Change::new(change, Some(message()))),
+                })
+            }
             // No answer to what was asked: the client asks again.
             (_, Ok(_)) => {
                 let error = CommandError::Unavailable;

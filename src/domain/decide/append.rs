@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Draft;
+use crate::domain::annotated::Annotated;
 use crate::domain::chain::{self, Digest};
 use crate::domain::change::{Change, ChangeType};
 use crate::domain::command::Origin;
@@ -14,7 +15,7 @@ use crate::domain::message::{Message, MessageStatus};
 
 /// The message that a change is about, and the members who may not see it.
 pub(super) struct Subject {
-    pub(super) message: Arc<Message>,
+    pub(super) annotated: Arc<Annotated>,
     pub(super) hidden_from: Vec<Principal>,
 }
 
@@ -34,21 +35,21 @@ impl Draft<'_> {
         now: Timestamp,
         subject: Option<Subject>,
     ) -> Result<Arc<Change>, DomainError> {
-        let (message, hidden_from) = subject.map(|subject| (subject.message, subject.hidden_from)).unzip();
+        let (about, hidden_from) = subject.map(|subject| (subject.annotated, subject.hidden_from)).unzip();
         let head = self.head.as_mut().ok_or(DomainError::ConversationNotFound)?;
         head.last_change_seq = head.last_change_seq.next();
         let change = Arc::new(Change {
             conversation_id: self.conversation_id,
             change_seq: head.last_change_seq,
             change_type,
-            message_id: message.as_ref().map(|message: &Arc<Message>| message.message_id),
+            message_id: about.as_ref().map(|about: &Arc<Annotated>| about.message.message_id),
             payload,
             actor: origin.principal,
             changed_at: now,
         });
         self.events.push(Event::Changed {
             change: Arc::clone(&change),
-            message,
+            message: about,
             hidden_from: hidden_from.unwrap_or_default(),
             device: origin.device.clone(),
         });

@@ -16,6 +16,7 @@ mod touch;
 pub use membership::check_title;
 pub use sending::repeat;
 
+use super::annotated::Annotated;
 use super::change::Change;
 use super::command::Command;
 use super::conversation::{Conversation, Head, Header};
@@ -40,7 +41,7 @@ pub enum Outcome {
     /// The change that was made; `None` where nothing had to change.
     Changed(Option<Arc<Change>>),
     /// The message as it is now, and the change that was made; `None` where nothing had to change.
-    Touched(Arc<Message>, Option<Arc<Change>>),
+    Touched(Arc<Annotated>, Option<Arc<Change>>),
 }
 
 impl Outcome {
@@ -80,8 +81,8 @@ pub enum Fact {
 /// A message as one of its conversation's members may act on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Touchable {
-    /// The message as it is.
-    pub message: Arc<Message>,
+    /// The message as it is, with everything on it.
+    pub annotated: Annotated,
     /// The actor has deleted it for themselves.
     pub hidden: bool,
     /// The newest message below it that is not RECALLED or DELETED; 0 if none.

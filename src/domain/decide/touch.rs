@@ -56,7 +56,7 @@ impl Draft<'_> {
         let touchable = self.touchable(message_id, origin.principal, context)?;
         let touchable = touchable.ok_or(NO_SUCH_MESSAGE)?;
         let first = member.map_or(Seq::ZERO, |member| visibility::first_visible(&header, &member));
-        let message = &touchable.message;
+        let message = &touchable.annotated.message;
         if message.status == MessageStatus::Deleted || touchable.hidden || message.seq < first {
             return Err(NO_SUCH_MESSAGE.into());
         }
@@ -78,13 +78,13 @@ impl Draft<'_> {
         let fact = context.facts.messages.get(&(id, actor));
         let mut fact = fact.ok_or(Refusal::Needs(Fact::Message(id, actor)))?.clone();
         if let (Some(fact), Some(touched)) = (fact.as_mut(), self.touched.get(&id)) {
-            fact.message = Arc::clone(&touched.message);
+            fact.annotated = touched.annotated.clone();
         }
         Ok(fact)
     }
 
     fn edit(&mut self, by: &Toucher<'_>, touchable: Touchable, content: &Content) -> Result<Outcome, Refusal> {
-        let message = &touchable.message;
+        let message = &touchable.annotated.message;
         if message.message_type == MessageType::System || !by.sent(message) {
             return Err(DomainError::Forbidden("only its sender may edit a message").into());
         }
@@ -94,7 +94,7 @@ impl Draft<'_> {
             return Err(DomainError::Recalled.into());
         }
         if message.content == *content {
-            return Ok(Outcome::Touched(touchable.message, None));
+            return Ok(unchanged(touchable));
         }
         let edited = Message {
             content: content.clone(),
@@ -112,13 +112,13 @@ impl Draft<'_> {
         received_at: Timestamp,
         window_ms: i64,
     ) -> Result<Outcome, Refusal> {
-        let message = &touchable.message;
+        let message = &touchable.annotated.message;
         if message.message_type == MessageType::System || !(by.sent(message) || by.manages()) {
             return Err(DomainError::Forbidden("only its sender or an admin may recall a message").into());
         }
         policy::open(by.header)?;
         if message.status == MessageStatus::Recalled {
-            return Ok(Outcome::Touched(touchable.message, None));
+            return Ok(unchanged(touchable));
         }
         let age_ms = received_at.millis().saturating_sub(message.sent_at.millis());
         if !by.manages() && age_ms > window_ms {
@@ -135,7 +135,7 @@ impl Draft<'_> {
     }
 
     fn delete(&mut self, by: &Toucher<'_>, touchable: Touchable) -> Result<Outcome, Refusal> {
-        let message = &touchable.message;
+        let message = &touchable.annotated.message;
         let may = by.manages() && message.message_type != MessageType::System;
         if by.member.is_some() && !may {
             return Err(DomainError::Forbidden("only an admin of the group may delete a message for everyone").into());
@@ -154,24 +154,37 @@ impl Draft<'_> {
         &mut self,
         by: &Toucher<'_>,
         mut touchable: Touchable,
-        mut message: Message,
+        message: Message,
         change_type: ChangeType,
     ) -> Result<Outcome, Refusal> {
-        message.change_seq = self.next_change_seq()?;
         let last_message_seq = self.standing(&message, touchable.standing_below)?;
-        let message = Arc::new(message);
-        touchable.message = Arc::clone(&message);
-        self.touched.insert(message.message_id, touchable);
-        self.events.push(Event::MessageChanged {
-            message: Arc::clone(&message),
+        touchable.annotated.message = Arc::new(message);
+        self.settle(by, touchable, change_type, None, |message| Event::MessageChanged {
+            message,
             last_message_seq,
-        });
+        })
+    }
+
+    /// The one way in which a touch becomes a change: numbers it, and says who may not see what it is about.
+    fn settle(
+        &mut self,
+        by: &Toucher<'_>,
+        mut touchable: Touchable,
+        change_type: ChangeType,
+        payload: Option<Content>,
+        fact: impl FnOnce(Arc<Message>) -> Event,
+    ) -> Result<Outcome, Refusal> {
+        Arc::make_mut(&mut touchable.annotated.message).change_seq = self.next_change_seq()?;
+        let annotated = Arc::new(touchable.annotated.clone());
+        let message = &annotated.message;
+        self.touched.insert(message.message_id, touchable);
+        self.events.push(fact(Arc::clone(message)));
         let subject = Subject {
-            message: Arc::clone(&message),
             hidden_from: visibility::blind_to(by.header, self.present(), message.seq),
+            annotated: Arc::clone(&annotated),
         };
-        let change = self.change(change_type, None, by.origin, by.now, Some(subject))?;
-        Ok(Outcome::Touched(message, Some(change)))
+        let change = self.change(change_type, payload, by.origin, by.now, Some(subject))?;
+        Ok(Outcome::Touched(annotated, Some(change)))
     }
 
     /// The newest message that stands when `message` has become what it is now (B59).
@@ -183,7 +196,7 @@ impl Draft<'_> {
             while let Some(gone) = self
                 .touched
                 .values()
-                .find(|touched| touched.message.seq == newest && touched.message.status.is_gone())
+                .find(|touched| touched.annotated.message.seq == newest && touched.annotated.message.status.is_gone())
             {
                 newest = gone.standing_below;
             }
@@ -191,4 +204,8 @@ impl Draft<'_> {
         }
         Ok(head.last_message_seq)
     }
+}
+
+fn unchanged(touchable: Touchable) -> Outcome {
+    Outcome::Touched(Arc::new(touchable.annotated), None)
 }

@@ -37,7 +37,7 @@ fn seen(row: &ConversationRow, viewer: Principal) -> Seen {
             .values()
             .rev()
             .find(|message| !message.status.is_gone())
-            .map(|message| message.as_ref().clone()),
+            .map(|message| row.marked(message, viewer)),
     }
 }
 

@@ -1,19 +1,20 @@
 //! Messages and changes.
 
+use std::collections::HashMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
 use super::MemoryStore;
-use super::tables::Tables;
+use super::tables::{ConversationRow, Tables};
 use crate::domain::{
-    Change, ChangeSeq, ClientMessageId, ConversationId, KeyRecord, Message, MessageId, MessageStatus, Principal,
-    Quotable, Seq, Touchable,
+    Annotated, Change, ChangeSeq, ClientMessageId, ConversationId, KeyRecord, Marked, Marks, Message, MessageId,
+    MessageStatus, Principal, Quotable, Seq, Touchable,
 };
 use crate::storage::{MessageStore, PageQuery, StoreResult};
 
-fn page(tables: &Tables, query: &PageQuery) -> Vec<Message> {
+fn page(tables: &Tables, query: &PageQuery) -> Vec<Marked> {
     let Some(row) = tables.conversations.get(&query.conversation_id) else {
         return Vec::new();
     };
@@ -26,30 +27,51 @@ fn page(tables: &Tables, query: &PageQuery) -> Vec<Message> {
         .map(|(_, message)| message)
         .filter(|message| message.status != MessageStatus::Deleted);
     let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
-    let copy = |message: &std::sync::Arc<Message>| message.as_ref().clone();
+    let copy = |message: &Arc<Message>| row.marked(message, query.viewer);
     if query.oldest_first {
         visible.take(limit).map(copy).collect()
     } else {
-        let mut newest: Vec<Message> = visible.rev().take(limit).map(copy).collect();
+        let mut newest: Vec<Marked> = visible.rev().take(limit).map(copy).collect();
         newest.reverse();
         newest
     }
 }
 
 fn message(tables: &Tables, id: MessageId) -> Option<&Message> {
+    place(tables, id).map(|(_, message)| message.as_ref())
+}
+
+fn place(tables: &Tables, id: MessageId) -> Option<(&ConversationRow, &Arc<Message>)> {
     let (conversation_id, seq) = tables.message_places.get(&id)?;
     let row = tables.conversations.get(conversation_id)?;
-    row.messages.get(seq).map(AsRef::as_ref)
+    Some((row, row.messages.get(seq)?))
+}
+
+fn annotated(tables: &Tables, id: MessageId) -> Option<Annotated> {
+    place(tables, id).map(|(row, message)| row.annotated(message))
 }
 
 #[async_trait]
 impl MessageStore for MemoryStore {
-    async fn page(&self, query: PageQuery) -> StoreResult<Vec<Message>> {
+    async fn page(&self, query: PageQuery) -> StoreResult<Vec<Marked>> {
         self.call(|tables| page(tables, &query)).await
     }
 
     async fn message(&self, id: MessageId) -> StoreResult<Option<Message>> {
         self.call(|tables| message(tables, id).cloned()).await
+    }
+
+    async fn annotated(&self, id: MessageId) -> StoreResult<Option<Annotated>> {
+        self.call(|tables| annotated(tables, id)).await
+    }
+
+    async fn marks(&self, viewer: Principal, messages: &[MessageId]) -> StoreResult<HashMap<MessageId, Marks>> {
+        self.call(|tables| {
+            let marks = |id: &MessageId| Some((*id, annotated(tables, *id)?.marks_for(viewer)));
+            let all = messages.iter().filter_map(marks);
+            all.filter(|(_, marks)| *marks != Marks::default()).collect()
+        })
+        .await
     }
 
     async fn hidden(&self, _: MessageId, _: Principal) -> StoreResult<bool> {
@@ -87,11 +109,11 @@ impl MessageStore for MemoryStore {
 
     async fn touchable(&self, id: ConversationId, asked: MessageId, _: Principal) -> StoreResult<Option<Touchable>> {
         self.call(|tables| {
-            let message = message(tables, asked).filter(|message| message.conversation_id == id)?;
-            let below = tables.conversations.get(&id)?.messages.range(..message.seq);
+            let (row, message) = place(tables, asked).filter(|(_, message)| message.conversation_id == id)?;
+            let below = row.messages.range(..message.seq);
             let standing = below.rev().find(|(_, message)| !message.status.is_gone());
             Some(Touchable {
-                message: Arc::new(message.clone()),
+                annotated: row.annotated(message),
                 hidden: false, // nothing writes deletions for oneself yet
                 standing_below: standing.map_or(Seq::ZERO, |(seq, _)| *seq),
             })

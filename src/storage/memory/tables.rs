@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::domain::{
-    Change, ChangeSeq, ClientMessageId, ConversationId, CountNo, DeviceId, Event, ExternalId, Head, Header, Member,
-    Membership, Message, MessageId, Principal, PrincipalType, Seq, Timestamp,
+    Annotated, Change, ChangeSeq, ClientMessageId, ConversationId, CountNo, DeviceId, Emoji, Event, ExternalId, Head,
+    Header, Marked, Member, Membership, Message, MessageId, Principal, PrincipalType, Reactor, Seq, Timestamp,
 };
 use crate::storage::{Commit, CommitError, CommitResult};
 
@@ -32,6 +32,8 @@ pub(super) struct ConversationRow {
     pub(super) messages: BTreeMap<Seq, Arc<Message>>,
     pub(super) changes: BTreeMap<ChangeSeq, Arc<Change>>,
     pub(super) keys: BTreeMap<(Principal, ClientMessageId), Seq>,
+    pub(super) reactions: BTreeMap<MessageId, Vec<(Emoji, Reactor)>>,
+    pub(super) pins: BTreeMap<MessageId, Reactor>,
 }
 
 /// The row of a member outlives the membership: who comes back finds `cleared_seq`.
@@ -128,6 +130,23 @@ impl ConversationRow {
             messages: BTreeMap::new(),
             changes: BTreeMap::new(),
             keys: BTreeMap::new(),
+            reactions: BTreeMap::new(),
+            pins: BTreeMap::new(),
+        }
+    }
+
+    /// A message of this conversation with everything on it.
+    pub(super) fn annotated(&self, message: &Arc<Message>) -> Annotated {
+        let id = message.message_id;
+        let given = self.reactions.get(&id).cloned().unwrap_or_default();
+        Annotated::new(Arc::clone(message), given, self.pins.contains_key(&id))
+    }
+
+    /// The same as `viewer` sees it.
+    pub(super) fn marked(&self, message: &Arc<Message>, viewer: Principal) -> Marked {
+        Marked {
+            message: message.as_ref().clone(),
+            marks: self.annotated(message).marks_for(viewer),
         }
     }
 

@@ -5,8 +5,10 @@ use std::collections::HashMap;
 use super::rows::Columns;
 use super::{Dialect, SqlStore, bounded};
 use crate::domain::conversation::RecentKeys;
-use crate::domain::{Conversation, ConversationId, CreationKey, Header, Member, Principal, Seq};
-use crate::storage::{ConversationStore, ListPosition, MemberPosition, Seen, StoreError, StoreResult};
+use crate::domain::{Conversation, ConversationId, CreationKey, Header, Marked, Member, Principal, Seq};
+use crate::storage::{
+    ConversationStore, ListPosition, MemberPosition, MessageStore as _, Seen, StoreError, StoreResult,
+};
 
 sql_impl! {
 fn seen_from(row: &DB::Row) -> StoreResult<Seen> {
@@ -17,8 +19,24 @@ fn seen_from(row: &DB::Row) -> StoreResult<Seen> {
         member_count: u64::try_from(columns.big()?).unwrap_or_default(),
         membership: columns.maybe_membership()?,
         unread_count: columns.maybe_big()?.and_then(|count| u64::try_from(count).ok()).unwrap_or_default(),
-        last_message: columns.maybe_message()?,
+        last_message: columns.maybe_message()?.map(Marked::plain),
     })
+}
+}
+
+sql_impl! {
+impl SqlStore {
+    /// What is on the last messages: nothing is asked where none of them was ever changed.
+    async fn mark(&self, viewer: Principal, mut seen: Vec<Seen>) -> StoreResult<Vec<Seen>> {
+        let last = seen.iter_mut().filter_map(|seen| seen.last_message.take());
+        let last = self.marked(viewer, last.map(|last| last.message).collect()).await?;
+        let mut last = last.into_iter().peekable();
+        for seen in &mut seen {
+            let id = seen.header.conversation_id;
+            seen.last_message = last.next_if(|last| last.message.conversation_id == id);
+        }
+        Ok(seen)
+    }
 }
 }
 
@@ -80,7 +98,8 @@ impl ConversationStore for SqlStore {
         )));
         let query = query.bind(viewer.kind.code()).bind(viewer.id).bind(id.get());
         let row = bounded(query.fetch_optional(&self.pool)).await?;
-        row.map(|row| seen_from::<DB>(&row)).transpose()
+        let seen = row.map(|row| seen_from::<DB>(&row)).transpose()?;
+        Ok(self.mark(viewer, seen.into_iter().collect()).await?.pop())
     }
 
     async fn list(&self, viewer: Principal, after: Option<ListPosition>, limit: u32) -> StoreResult<Vec<Seen>> {
@@ -100,7 +119,8 @@ impl ConversationStore for SqlStore {
         let query = query.bind(viewer.kind.code()).bind(viewer.id);
         let query = query.bind(pinned).bind(pinned).bind(activity).bind(activity).bind(id).bind(i64::from(limit));
         let rows = bounded(query.fetch_all(&self.pool)).await?;
-        rows.iter().map(seen_from::<DB>).collect()
+        let seen = rows.iter().map(seen_from::<DB>).collect::<StoreResult<Vec<Seen>>>()?;
+        self.mark(viewer, seen).await
     }
 
     async fn members(&self, id: ConversationId, after: Option<MemberPosition>, limit: u32) -> StoreResult<Vec<Member>> {

@@ -1,14 +1,14 @@
 //! Messages and changes: reads.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 
 use sqlx::QueryBuilder;
 
 use super::rows::Columns;
 use super::{Dialect, SqlStore, bounded};
 use crate::domain::{
-    Change, ChangeSeq, ClientMessageId, ConversationId, KeyRecord, Message, MessageId, MessageStatus, Principal,
-    Quotable, Seq, Touchable,
+    Annotated, Change, ChangeSeq, ClientMessageId, ConversationId, KeyRecord, Marked, Marks, Message, MessageId,
+    MessageStatus, Principal, Quotable, Seq, Touchable,
 };
 use crate::storage::{MessageStore, PageQuery, StoreResult};
 
@@ -26,7 +26,7 @@ macro_rules! page_where {
 
 sql_impl! {
 impl MessageStore for SqlStore {
-    async fn page(&self, query: PageQuery) -> StoreResult<Vec<Message>> {
+    async fn page(&self, query: PageQuery) -> StoreResult<Vec<Marked>> {
         let text = if query.oldest_first {
             sql!(concat!("SELECT ", message_columns!(), page_where!(), "ASC LIMIT ?"))
         } else {
@@ -48,7 +48,7 @@ impl MessageStore for SqlStore {
         if !query.oldest_first {
             page.reverse();
         }
-        Ok(page)
+        self.marked(query.viewer, page).await
     }
 
     async fn message(&self, id: MessageId) -> StoreResult<Option<Message>> {
@@ -56,6 +56,17 @@ impl MessageStore for SqlStore {
             sqlx::query(sql!(concat!("SELECT ", message_columns!(), " FROM im_message m WHERE m.message_id = ?")));
         let row = bounded(query.bind(id.get()).fetch_optional(&self.pool)).await?;
         row.map(|row| Columns::<DB>::new(&row).message()).transpose()
+    }
+
+    async fn annotated(&self, id: MessageId) -> StoreResult<Option<Annotated>> {
+        match self.message(id).await? {
+            Some(message) => self.annotate(message).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn marks(&self, viewer: Principal, messages: &[MessageId]) -> StoreResult<HashMap<MessageId, Marks>> {
+        self.tallies(viewer, messages).await
     }
 
     async fn hidden(&self, id: MessageId, viewer: Principal) -> StoreResult<bool> {
@@ -142,11 +153,11 @@ impl MessageStore for SqlStore {
             return Ok(None);
         };
         let mut columns = Columns::<DB>::new(&row);
-        Ok(Some(Touchable {
-            message: Arc::new(columns.message()?),
-            standing_below: Seq::new(columns.maybe_big()?.unwrap_or_default()),
-            hidden: columns.maybe_small()?.is_some(),
-        }))
+        let message = columns.message()?;
+        let standing_below = Seq::new(columns.maybe_big()?.unwrap_or_default());
+        let hidden = columns.maybe_small()?.is_some();
+        let annotated = self.annotate(message).await?;
+        Ok(Some(Touchable { annotated, hidden, standing_below }))
     }
 
     async fn messages_after(&self, id: ConversationId, after: Seq, limit: u32) -> StoreResult<Vec<Message>> {

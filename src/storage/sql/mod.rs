@@ -21,6 +21,7 @@ mod devices;
 mod dialect;
 mod general;
 mod json;
+mod marks;
 mod messages;
 mod mysql;
 mod nodes;

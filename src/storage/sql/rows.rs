@@ -6,9 +6,9 @@ use sqlx::Row as _;
 
 use super::Dialect;
 use crate::domain::{
-    Adding, Change, ChangeSeq, ChangeType, ClientMessageId, Content, ConversationId, CountNo, Digest, Head, Header,
-    HistoryVisibility, Kind, Member, Membership, Message, MessageId, MessageStatus, MessageType, Posting, Principal,
-    PrincipalType, Role, Seq, Status, Timestamp,
+    Adding, Change, ChangeSeq, ChangeType, ClientMessageId, Content, ConversationId, CountNo, Digest, Emoji, Head,
+    Header, HistoryVisibility, Kind, Member, Membership, Message, MessageId, MessageStatus, MessageType, Posting,
+    Principal, PrincipalType, Role, Seq, Status, Timestamp,
 };
 use crate::storage::{StoreError, StoreResult};
 
@@ -256,6 +256,12 @@ impl Columns<'r> {
                 ClientMessageId::parse(&text).map_err(|_| bad("client_message_id"))
             })
             .transpose()
+    }
+
+    /// `None` where the outer join found no reaction; its other columns are to be skipped then.
+    pub(super) fn maybe_emoji(&mut self) -> StoreResult<Option<Emoji>> {
+        let bytes: Option<Vec<u8>> = self.get()?;
+        bytes.map(|bytes| Emoji::parse(&text_of(bytes, "an emoji")?).map_err(|_| bad("an emoji"))).transpose()
     }
 
     pub(super) fn change(&mut self) -> StoreResult<Change> {

@@ -48,7 +48,7 @@ pub(super) async fn get(rest: Data<Rest>, caller: Caller, request: HttpRequest) 
 
 fn as_member(seen: &Seen) -> Result<view::Conversation<'_>, DomainError> {
     let own = seen.membership.as_ref().ok_or(DomainError::NotAMember)?;
-    let last = seen.last_message.as_ref();
+    let last = seen.last_message.as_ref().map(view::Message::from);
     Ok(view::Conversation::new(
         &seen.header,
         &seen.head,

@@ -7,7 +7,7 @@ use super::caller::operator;
 use super::query::{Query, conversation_id, message_id};
 use super::reply::{created, json, ok};
 use super::{Caller, Problem, Rest};
-use crate::domain::{Send, Touch};
+use crate::domain::{MessageId, Origin, Send, Touch};
 use crate::protocol::fields::{Fields, limit};
 use crate::protocol::frame::{HISTORY_LIMIT_DEFAULT, HISTORY_LIMIT_MAX, edited};
 use crate::protocol::rest::{History, SendMessage, Sent, Touched};
@@ -37,7 +37,7 @@ pub(super) async fn send(
     };
     let done = rest.messages.send(id, command).await?;
     let body = Sent {
-        message: view::Message::from(done.message.as_ref()),
+        message: view::Message::from(&done.message),
         duplicate: done.duplicate,
     };
     json(created(!done.duplicate), &body)
@@ -71,14 +71,14 @@ pub(super) async fn edit(
     let origin = caller.origin(&request)?;
     let text = body(request.headers(), payload, rest.limits.frame_bytes).await?;
     let content = edited(&Fields::of_body(&text)?, rest.limits.content_bytes)?;
-    touched(&rest.messages.touch(origin, id, Touch::Edit(content)).await?)
+    touched(&rest, origin, id, Touch::Edit(content)).await
 }
 
 /// `POST /v1/messages/{message_id}/recall`: taken back. A body is not looked at.
 pub(super) async fn recall(rest: Data<Rest>, caller: Caller, request: HttpRequest) -> Result<HttpResponse, Problem> {
     let id = message_id(&request)?;
     let origin = caller.origin(&request)?;
-    touched(&rest.messages.touch(origin, id, rest.messages.recall_now()).await?)
+    touched(&rest, origin, id, rest.messages.recall_now()).await
 }
 
 /// `DELETE /v1/messages/{message_id}`: removed for everyone, by an admin of the group or by the admin key.
@@ -87,22 +87,19 @@ pub(super) async fn delete(rest: Data<Rest>, request: HttpRequest) -> Result<Htt
         Some(operator) => operator,
         None => Caller::extract(&request).await?.origin(&request)?,
     };
-    touched(
-        &rest
-            .messages
-            .touch(origin, message_id(&request)?, Touch::Delete)
-            .await?,
-    )
+    touched(&rest, origin, message_id(&request)?, Touch::Delete).await
 }
 
-fn touched(touched: &crate::service::Touched) -> Result<HttpResponse, Problem> {
-    let message = touched.message.as_ref();
+/// Does something to a message, and shows what became of it as the caller sees it.
+async fn touched(rest: &Rest, origin: Origin, id: MessageId, touch: Touch) -> Result<HttpResponse, Problem> {
+    let viewer = origin.principal;
+    let done = rest.messages.touch(origin, id, touch).await?;
+    let marks = done.message.marks_for(viewer);
+    let message = || view::Message::new(&done.message.message, &marks);
+    let change = done.change.as_deref();
     ok(&Touched {
-        message: message.into(),
-        change: touched
-            .change
-            .as_deref()
-            .map(|change| view::Change::new(change, Some(message))),
+        message: message(),
+        change: change.map(|change| view::Change::new(change, Some(message()))),
     })
 }
 

@@ -398,8 +398,11 @@ impl Handler<Refused> for SessionActor {
     type Result = ();
 
     fn handle(&mut self, Refused { frame, error }: Refused, ctx: &mut Context<Self>) {
+        let Some(viewer) = self.session().map(|session| session.principal()) else {
+            return;
+        };
         let door = Arc::clone(&self.door);
-        let words = async move { door.messages.refusal(error).await };
+        let words = async move { door.messages.refusal(viewer, error).await };
         let refused = words.into_actor(self);
         ctx.spawn(refused.map(move |error, actor: &mut Self, _| {
             actor.refuse(Some(frame), error);

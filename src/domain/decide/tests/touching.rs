@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::domain::decide::Touchable;
-use crate::domain::{ChangeType, MessageStatus, Touch};
+use crate::domain::{Annotated, ChangeType, MessageStatus, Touch};
 
 const WINDOW_MS: i64 = 120_000;
 
@@ -10,7 +10,7 @@ impl World {
     /// The store shows `actor` this message as it is.
     fn shows(&mut self, message: &Arc<Message>, actor: Principal, standing_below: i64) {
         let touchable = Touchable {
-            message: Arc::clone(message),
+            annotated: Annotated::plain(Arc::clone(message)),
             hidden: false,
             standing_below: Seq::new(standing_below),
         };
@@ -20,7 +20,8 @@ impl World {
 
     fn touched(&mut self, command: &Command) -> Arc<Message> {
         match self.does(command) {
-            Ok(Outcome::Touched(message, Some(change))) => {
+            Ok(Outcome::Touched(about, Some(change))) => {
+                let message = Arc::clone(&about.message);
                 assert_eq!(message.change_seq, change.change_seq);
                 assert_eq!(self.state().head.last_change_seq, change.change_seq);
                 message
@@ -115,7 +116,9 @@ fn b60_a_recall_is_final_against_edits_of_the_same_batch() {
         edit(BOB, &message, "third"),
         recall(BOB, &message, 20),
     ]);
-    assert!(matches!(&outcomes[1], Ok(Outcome::Touched(now, Some(_))) if now.status == MessageStatus::Recalled));
+    assert!(
+        matches!(&outcomes[1], Ok(Outcome::Touched(now, Some(_))) if now.message.status == MessageStatus::Recalled)
+    );
     assert_eq!(outcomes[2], Err(Refusal::Rejected(DomainError::Recalled)));
     assert!(
         matches!(&outcomes[3], Ok(Outcome::Touched(_, None))),
