@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::messages::{Answer, CommandError, SessionReply, Step};
 use crate::domain::{
-    Annotated, Batch, Change, ChangeSeq, ClientMessageId, Command, Context, Conversation, ConversationId, DeviceId,
-    DomainError, Draft, Event, Fact, Facts, Member, Message, MessageId, Outcome, Principal, Refusal, Timestamp, Touch,
+    Batch, Change, ChangeSeq, ClientMessageId, Command, Context, Conversation, ConversationId, DeviceId, DomainError,
+    Draft, Event, Fact, Facts, Member, Message, MessageId, Outcome, Principal, Refusal, Timestamp, Touch, Touchable,
     visibility,
 };
 
@@ -161,7 +161,7 @@ pub fn missed(
     told: &Conversation,
     found: &Conversation,
     messages: Vec<Message>,
-    changes: Vec<(Change, Option<Arc<Annotated>>)>,
+    changes: Vec<(Change, Option<Touchable>)>,
     own: &[Event],
 ) -> Vec<Event> {
     let mut spared_by_message: HashMap<MessageId, Option<DeviceId>> = HashMap::new();
@@ -190,17 +190,18 @@ pub fn missed(
         .into_iter()
         .map(|principal| Event::MemberRemoved { principal, left: false })
         .collect();
-    events.extend(changes.into_iter().map(|(change, message)| {
+    events.extend(changes.into_iter().map(|(change, subject)| {
         let ours = spared_by_change
             .remove(&change.change_seq)
             .filter(|(own, _)| **own == change);
         Event::Changed {
             device: ours.and_then(|(_, device)| device),
             change: Arc::new(change),
-            hidden_from: message.as_ref().map_or_else(Vec::new, |about| {
-                visibility::blind_to(&found.header, found.members.values().copied(), about.message.seq)
+            hidden_from: subject.as_ref().map_or_else(Vec::new, |subject| {
+                let (members, seq) = (found.members.values().copied(), subject.annotated.message.seq);
+                visibility::blind_to(&found.header, members, seq, &subject.hidden_for)
             }),
-            message,
+            message: subject.map(|subject| Arc::new(subject.annotated)),
         }
     }));
     let mut new: Vec<Member> = found
@@ -356,7 +357,7 @@ mod tests {
         for event in &events {
             match event {
                 Event::MessageSent { message, .. } => messages.push(Message::clone(message)),
-                Event::Changed { change, message, .. } => changes.push((Change::clone(change), message.clone())),
+                Event::Changed { change, .. } => changes.push((Change::clone(change), None)),
                 _ => {}
             }
         }

@@ -371,7 +371,7 @@ impl ConversationWriter {
         let mut subjects = Vec::with_capacity(changes.len());
         for change in changes {
             let message = match change.message_id {
-                Some(id) => store.annotated(id).await?.map(Arc::new),
+                Some(id) => store.touchable(self.id, id).await?,
                 None => None,
             };
             subjects.push((change, message));
@@ -402,9 +402,9 @@ impl ConversationWriter {
                     let fact = store.quotable(self.id, message, viewer).await?;
                     facts.quotes.insert((message, viewer), fact);
                 }
-                Fact::Message(message, actor) => {
-                    let fact = store.touchable(self.id, message, actor).await?;
-                    facts.messages.insert((message, actor), fact);
+                Fact::Message(message) => {
+                    let fact = store.touchable(self.id, message).await?;
+                    facts.messages.insert(message, fact);
                 }
             }
         }

@@ -8,7 +8,7 @@ use super::sessions::Sessions;
 use super::wire;
 use crate::conversation::{Answer, Committed, SessionReply, Step};
 use crate::domain::{
-    Annotated, ChangeSeq, ConversationId, DeviceId, Event, Marks, Member, Membership, Message, Principal,
+    Annotated, ChangeSeq, ConversationId, CountNo, DeviceId, Event, Marks, Member, Membership, Message, Principal, Seq,
 };
 use crate::protocol::reply::Push;
 use crate::protocol::view;
@@ -230,6 +230,8 @@ fn join(committed: &Committed, at: usize, member: &Member) -> Item {
         member: *member,
         last_read_seq: member.joined_seq,
         last_read_count_no: committed.head.last_count_no,
+        cleared_seq: Seq::ZERO,
+        cleared_count_no: CountNo::ZERO,
         marked_unread: false,
         muted: false,
         pinned: false,

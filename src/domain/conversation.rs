@@ -214,8 +214,6 @@ pub struct Conversation {
     pub head: Head,
     /// Who is in it.
     pub members: HashMap<Principal, Member>,
-    /// `cleared_seq` of former members, who keep it when they come back; only where it is not 0.
-    pub former: HashMap<Principal, Seq>,
     /// Keys that were used lately.
     pub recent: RecentKeys,
 }
@@ -229,7 +227,6 @@ impl Conversation {
                     head: Head::empty(header.conversation_id, header.created_at),
                     header: Arc::clone(header),
                     members: members.iter().map(|member| (member.principal, *member)).collect(),
-                    former: HashMap::new(),
                     recent: RecentKeys::default(),
                 });
             }
@@ -254,17 +251,11 @@ impl Conversation {
                 }
             }
             Event::MembersAdded { members } => {
-                for member in members {
-                    self.former.remove(&member.principal);
-                    self.members.insert(member.principal, *member);
-                }
+                self.members
+                    .extend(members.iter().map(|member| (member.principal, *member)));
             }
             Event::MemberRemoved { principal, .. } => {
-                if let Some(member) = self.members.remove(principal)
-                    && member.cleared_seq > Seq::ZERO
-                {
-                    self.former.insert(*principal, member.cleared_seq);
-                }
+                self.members.remove(principal);
             }
             Event::RoleChanged { principal, role } => {
                 if let Some(member) = self.members.get_mut(principal) {

@@ -55,8 +55,6 @@ pub struct Member {
     pub joined_seq: Seq,
     /// When it began.
     pub joined_at: Timestamp,
-    /// Everything up to here is hidden from this member alone; kept when they leave and come back.
-    pub cleared_seq: Seq,
 }
 
 /// A member's own view of a conversation: the `me` of the wire.
@@ -68,6 +66,10 @@ pub struct Membership {
     pub last_read_seq: Seq,
     /// `count_no` at `last_read_seq`: unread is the head's `count_no` less this (INV-UNREAD-1).
     pub last_read_count_no: CountNo,
+    /// Everything up to here is hidden from this member alone; kept when they leave and come back.
+    pub cleared_seq: Seq,
+    /// `count_no` at `cleared_seq`: nothing up to there is unread.
+    pub cleared_count_no: CountNo,
     /// Marked as unread by hand.
     pub marked_unread: bool,
     /// No `push.required`, not in the total.

@@ -214,7 +214,7 @@ impl Me {
             marked_unread: membership.marked_unread,
             muted: membership.muted,
             pinned: membership.pinned,
-            cleared_seq: membership.member.cleared_seq.get(),
+            cleared_seq: membership.cleared_seq.get(),
             joined_seq: membership.member.joined_seq.get(),
         }
     }

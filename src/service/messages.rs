@@ -7,7 +7,7 @@ use super::error::ServiceError;
 use crate::clock::Clock;
 use crate::conversation::{CommandError, ReplyTo, SessionReply};
 use crate::domain::{
-    Annotated, Change, Code, Command, ConversationId, DomainError, Header, Marked, Member, Message, MessageId,
+    Annotated, Change, Code, Command, ConversationId, DomainError, Header, Marked, Membership, Message, MessageId,
     MessageStatus, Origin, Outcome, Principal, Send, Seq, Touch, visibility,
 };
 use crate::routing::Bus;
@@ -274,7 +274,7 @@ pub(super) async fn member_access(
     store: &dyn ConversationStore,
     id: ConversationId,
     viewer: Principal,
-) -> Result<(Header, Member), ServiceError> {
+) -> Result<(Header, Membership), ServiceError> {
     let (header, member) = store
         .access(id, viewer)
         .await?

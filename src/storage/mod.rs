@@ -141,7 +141,7 @@ pub trait ConversationStore: Send + Sync {
     /// Present members after a position, in order of joining; at most `limit`.
     async fn members(&self, id: ConversationId, after: Option<MemberPosition>, limit: u32) -> StoreResult<Vec<Member>>;
     /// What reads check: the header and the viewer's membership; `None` = no such conversation.
-    async fn access(&self, id: ConversationId, viewer: Principal) -> StoreResult<Option<(Header, Option<Member>)>>;
+    async fn access(&self, id: ConversationId, viewer: Principal) -> StoreResult<Option<(Header, Option<Membership>)>>;
     /// All conversations in which `principal` is a present member.
     async fn ids_of(&self, principal: Principal) -> StoreResult<Vec<ConversationId>>;
 }
@@ -205,12 +205,7 @@ pub trait MessageStore: Send + Sync {
         viewer: Principal,
     ) -> StoreResult<Option<Quotable>>;
     /// What a decision about a message of this conversation has to know; `None` = no such message in it.
-    async fn touchable(
-        &self,
-        id: ConversationId,
-        message: MessageId,
-        actor: Principal,
-    ) -> StoreResult<Option<Touchable>>;
+    async fn touchable(&self, id: ConversationId, message: MessageId) -> StoreResult<Option<Touchable>>;
     /// Raw messages with `after < seq`, ascending, at most `limit`: for recovery and `check`.
     async fn messages_after(&self, id: ConversationId, after: Seq, limit: u32) -> StoreResult<Vec<Message>>;
     /// Raw changes with `after < change_seq`, ascending, at most `limit`.

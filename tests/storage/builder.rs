@@ -79,7 +79,7 @@ pub(crate) fn create(
     })
 }
 
-type Messages = HashMap<(MessageId, Principal), Option<Touchable>>;
+type Messages = HashMap<MessageId, Option<Touchable>>;
 
 /// A conversation in memory, as its writer holds it.
 #[derive(Clone)]
@@ -169,7 +169,7 @@ impl Held {
 
     /// Does something to a stored message, and stores that.
     pub(crate) async fn touch(&mut self, store: &dyn Store, actor: Principal, id: MessageId, touch: Touch) {
-        let found = store.touchable(self.id, id, actor).await.unwrap();
+        let found = store.touchable(self.id, id).await.unwrap();
         let origin = origin(actor);
         let message_id = id;
         let command = Command::Touch {
@@ -179,7 +179,7 @@ impl Held {
         };
         self.now += 1;
         let commit = self
-            .try_decide(&[command], HashMap::from([((id, actor), found)]))
+            .try_decide(&[command], HashMap::from([(id, found)]))
             .expect("the rules allow it");
         assert_eq!(store.writer().commit(std::slice::from_ref(&commit)).await, vec![Ok(())]);
         self.apply(&commit);

@@ -15,8 +15,8 @@ use crate::delivery::session::Session;
 use crate::delivery::{Delivery, HubHandle, Options, wire};
 use crate::domain::{
     Adding, ClientMessageId, Command, Content, Context, Conversation, ConversationId, Create, CreationKey, DeviceId,
-    Draft, Event, Facts, Header, HistoryVisibility, Kind, Member, MessageId, MessageType, Origin, Posting, Principal,
-    Send, Timestamp, chain,
+    Draft, Event, Facts, Header, HistoryVisibility, Kind, Member, Membership, MessageId, MessageType, Origin, Posting,
+    Principal, Send, Timestamp, chain,
 };
 use crate::storage::{ConversationStore, ListPosition, MemberPosition, Seen, StoreError, StoreResult};
 
@@ -53,7 +53,7 @@ impl ConversationStore for Memberships {
     async fn members(&self, _: ConversationId, _: Option<MemberPosition>, _: u32) -> StoreResult<Vec<Member>> {
         panic!("not asked for")
     }
-    async fn access(&self, _: ConversationId, _: Principal) -> StoreResult<Option<(Header, Option<Member>)>> {
+    async fn access(&self, _: ConversationId, _: Principal) -> StoreResult<Option<(Header, Option<Membership>)>> {
         panic!("not asked for")
     }
 }

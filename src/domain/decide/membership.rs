@@ -39,7 +39,7 @@ impl Draft<'_> {
         };
         let members: Vec<Member> = principals
             .iter()
-            .map(|principal| new_member(*principal, role(*principal), joined_seq, context.now, Seq::ZERO))
+            .map(|principal| new_member(*principal, role(*principal), joined_seq, context.now))
             .collect();
         let id = is_group.then(|| (context.next_id)()).transpose()?;
         let header = Arc::new(Header {
@@ -93,16 +93,9 @@ impl Draft<'_> {
         }
         let id = (context.next_id)()?;
         let joined_seq = head.last_seq.next();
-        // Who left within this very batch is still among the members of `base`.
-        let cleared = |principal| {
-            let base = self.base?;
-            let former = base.former.get(&principal).copied();
-            former.or_else(|| base.members.get(&principal).map(|member| member.cleared_seq))
-        };
-        let cleared = |principal| cleared(principal).unwrap_or_default();
         let members: Vec<Member> = new
             .iter()
-            .map(|principal| new_member(*principal, Role::Member, joined_seq, context.now, cleared(*principal)))
+            .map(|principal| new_member(*principal, Role::Member, joined_seq, context.now))
             .collect();
         self.member_count += members.len();
         self.members
@@ -202,13 +195,12 @@ fn distinct(principals: impl Iterator<Item = Principal>) -> Vec<Principal> {
     principals.filter(|principal| seen.insert(*principal)).collect()
 }
 
-fn new_member(principal: Principal, role: Role, joined_seq: Seq, joined_at: Timestamp, cleared_seq: Seq) -> Member {
+fn new_member(principal: Principal, role: Role, joined_seq: Seq, joined_at: Timestamp) -> Member {
     Member {
         principal,
         role,
         joined_seq,
         joined_at,
-        cleared_seq,
     }
 }
 

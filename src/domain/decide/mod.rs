@@ -74,19 +74,27 @@ pub enum Fact {
     Key(Principal, ClientMessageId),
     /// Which message of this conversation is quoted, and has the viewer deleted it?
     Quote(MessageId, Principal),
-    /// A message of this conversation that the principal wants to touch.
-    Message(MessageId, Principal),
+    /// A message of this conversation that is to be touched.
+    Message(MessageId),
 }
 
-/// A message as one of its conversation's members may act on it.
+/// A message as a decision about it has to know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Touchable {
     /// The message as it is, with everything on it.
     pub annotated: Annotated,
-    /// The actor has deleted it for themselves.
-    pub hidden: bool,
+    /// Who has deleted it for themselves, or cleared it away.
+    pub hidden_for: Vec<Principal>,
     /// The newest message below it that is not RECALLED or DELETED; 0 if none.
     pub standing_below: Seq,
+}
+
+impl Touchable {
+    /// Is it hidden from this principal by their own will?
+    #[must_use]
+    pub fn is_hidden_for(&self, principal: Principal) -> bool {
+        self.hidden_for.contains(&principal)
+    }
 }
 
 /// A quoted message as far as a quote has to know it.
@@ -94,7 +102,7 @@ pub struct Touchable {
 pub struct Quotable {
     /// Its place.
     pub seq: Seq,
-    /// Deleted for everyone, or by the viewer.
+    /// Deleted for everyone, or deleted or cleared away by the viewer.
     pub gone: bool,
 }
 
@@ -106,7 +114,7 @@ pub struct Facts {
     /// `None` = no such message in this conversation.
     pub quotes: HashMap<(MessageId, Principal), Option<Quotable>>,
     /// `None` = no such message in this conversation.
-    pub messages: HashMap<(MessageId, Principal), Option<Touchable>>,
+    pub messages: HashMap<MessageId, Option<Touchable>>,
 }
 
 /// What comes from outside into a decision.

@@ -53,7 +53,7 @@ impl Draft<'_> {
                 .quotes
                 .get(&(quoted, sender))
                 .ok_or(Refusal::Needs(Fact::Quote(quoted, sender)))?;
-            let visible = fact.filter(|quote| !quote.gone && quote.seq >= visibility::first_visible(&header, &member));
+            let visible = fact.filter(|quote| !quote.gone && quote.seq >= visibility::first_shared(&header, &member));
             visible.ok_or(DomainError::NotFound("no such message to quote in this conversation"))?;
         }
         if matches!(send.message_type, MessageType::Attachment(_)) {

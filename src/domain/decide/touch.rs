@@ -53,11 +53,12 @@ impl Draft<'_> {
         if member.is_none() && !by_admin_key {
             return Err(NO_SUCH_MESSAGE.into());
         }
-        let touchable = self.touchable(message_id, origin.principal, context)?;
+        let touchable = self.touchable(message_id, context)?;
         let touchable = touchable.ok_or(NO_SUCH_MESSAGE)?;
-        let first = member.map_or(Seq::ZERO, |member| visibility::first_visible(&header, &member));
+        let first = member.map_or(Seq::ZERO, |member| visibility::first_shared(&header, &member));
         let message = &touchable.annotated.message;
-        if message.status == MessageStatus::Deleted || touchable.hidden || message.seq < first {
+        if message.status == MessageStatus::Deleted || touchable.is_hidden_for(origin.principal) || message.seq < first
+        {
             return Err(NO_SUCH_MESSAGE.into());
         }
         let by = Toucher {
@@ -74,9 +75,9 @@ impl Draft<'_> {
     }
 
     /// The message as this draft has left it, else as the store has it.
-    fn touchable(&self, id: MessageId, actor: Principal, context: &Context<'_>) -> Result<Option<Touchable>, Refusal> {
-        let fact = context.facts.messages.get(&(id, actor));
-        let mut fact = fact.ok_or(Refusal::Needs(Fact::Message(id, actor)))?.clone();
+    fn touchable(&self, id: MessageId, context: &Context<'_>) -> Result<Option<Touchable>, Refusal> {
+        let fact = context.facts.messages.get(&id);
+        let mut fact = fact.ok_or(Refusal::Needs(Fact::Message(id)))?.clone();
         if let (Some(fact), Some(touched)) = (fact.as_mut(), self.touched.get(&id)) {
             fact.annotated = touched.annotated.clone();
         }
@@ -176,11 +177,12 @@ impl Draft<'_> {
     ) -> Result<Outcome, Refusal> {
         Arc::make_mut(&mut touchable.annotated.message).change_seq = self.next_change_seq()?;
         let annotated = Arc::new(touchable.annotated.clone());
+        let hidden_for = touchable.hidden_for.clone();
         let message = &annotated.message;
         self.touched.insert(message.message_id, touchable);
         self.events.push(fact(Arc::clone(message)));
         let subject = Subject {
-            hidden_from: visibility::blind_to(by.header, self.present(), message.seq),
+            hidden_from: visibility::blind_to(by.header, self.present(), message.seq, &hidden_for),
             annotated: Arc::clone(&annotated),
         };
         let change = self.change(change_type, payload, by.origin, by.now, Some(subject))?;

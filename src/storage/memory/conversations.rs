@@ -60,16 +60,11 @@ fn load(row: &ConversationRow) -> StoreResult<Conversation> {
         )));
     }
     let members = row.members.iter().filter(|(_, member)| member.present);
-    let former = row.members.iter().filter(|(_, member)| !member.present);
     Ok(Conversation {
         header: Arc::clone(&row.header),
         head: row.head,
         members: members
             .map(|(principal, row)| (*principal, row.membership.member))
-            .collect(),
-        former: former
-            .map(|(principal, row)| (*principal, row.membership.member.cleared_seq))
-            .filter(|(_, cleared_seq)| *cleared_seq > Seq::ZERO)
             .collect(),
         recent: RecentKeys::default(),
     })
@@ -141,13 +136,10 @@ impl ConversationStore for MemoryStore {
         .await
     }
 
-    async fn access(&self, id: ConversationId, viewer: Principal) -> StoreResult<Option<(Header, Option<Member>)>> {
+    async fn access(&self, id: ConversationId, viewer: Principal) -> StoreResult<Option<(Header, Option<Membership>)>> {
         self.call(|tables| {
             let row = tables.conversations.get(&id)?;
-            Some((
-                Header::clone(&row.header),
-                row.present(viewer).map(|membership| membership.member),
-            ))
+            Some((Header::clone(&row.header), row.present(viewer).copied()))
         })
         .await
     }

@@ -96,25 +96,31 @@ impl MessageStore for MemoryStore {
         .await
     }
 
-    async fn quotable(&self, id: ConversationId, quoted: MessageId, _: Principal) -> StoreResult<Option<Quotable>> {
+    async fn quotable(
+        &self,
+        id: ConversationId,
+        quoted: MessageId,
+        viewer: Principal,
+    ) -> StoreResult<Option<Quotable>> {
         self.call(|tables| {
             let message = message(tables, quoted).filter(|message| message.conversation_id == id)?;
+            let mut cleared = tables.conversations.get(&id)?.cleared(message.seq);
             Some(Quotable {
                 seq: message.seq,
-                gone: message.status == MessageStatus::Deleted,
+                gone: message.status == MessageStatus::Deleted || cleared.any(|principal| principal == viewer),
             })
         })
         .await
     }
 
-    async fn touchable(&self, id: ConversationId, asked: MessageId, _: Principal) -> StoreResult<Option<Touchable>> {
+    async fn touchable(&self, id: ConversationId, asked: MessageId) -> StoreResult<Option<Touchable>> {
         self.call(|tables| {
             let (row, message) = place(tables, asked).filter(|(_, message)| message.conversation_id == id)?;
             let below = row.messages.range(..message.seq);
             let standing = below.rev().find(|(_, message)| !message.status.is_gone());
             Some(Touchable {
                 annotated: row.annotated(message),
-                hidden: false, // nothing writes deletions for oneself yet
+                hidden_for: row.cleared(message.seq).collect(),
                 standing_below: standing.map_or(Seq::ZERO, |(seq, _)| *seq),
             })
         })

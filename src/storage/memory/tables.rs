@@ -185,6 +185,8 @@ impl ConversationRow {
                 member: *member,
                 last_read_seq: member.joined_seq,
                 last_read_count_no: read_count_no,
+                cleared_seq: Seq::ZERO,
+                cleared_count_no: CountNo::ZERO,
                 marked_unread: false,
                 muted: false,
                 pinned: false,
@@ -196,7 +198,8 @@ impl ConversationRow {
             if let Some(earlier) = self.members.insert(member.principal, row)
                 && let Some(row) = self.members.get_mut(&member.principal)
             {
-                row.membership.member.cleared_seq = earlier.membership.member.cleared_seq;
+                row.membership.cleared_seq = earlier.membership.cleared_seq;
+                row.membership.cleared_count_no = earlier.membership.cleared_count_no;
             }
         }
     }
@@ -212,6 +215,15 @@ impl ConversationRow {
             row.membership.last_read_count_no = message.count_no;
             row.membership.marked_unread = false;
         }
+    }
+
+    /// Who has cleared away a message with this seq, former members included.
+    pub(super) fn cleared(&self, seq: Seq) -> impl Iterator<Item = Principal> {
+        let cleared = self
+            .members
+            .iter()
+            .filter(move |(_, row)| row.membership.cleared_seq >= seq);
+        cleared.map(|(principal, _)| *principal)
     }
 
     /// The membership of who is in it now.

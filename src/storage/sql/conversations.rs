@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::rows::Columns;
 use super::{Dialect, SqlStore, bounded};
 use crate::domain::conversation::RecentKeys;
-use crate::domain::{Conversation, ConversationId, CreationKey, Header, Marked, Member, Principal, Seq};
+use crate::domain::{Conversation, ConversationId, CreationKey, Header, Marked, Member, Membership, Principal, Seq};
 use crate::storage::{
     ConversationStore, ListPosition, MemberPosition, MessageStore as _, Seen, StoreError, StoreResult,
 };
@@ -62,22 +62,15 @@ impl ConversationStore for SqlStore {
             )));
         }
         let query = sqlx::query(sql!(concat!(
-            "SELECT r.status, ", member_columns!(),
-            " FROM im_member r WHERE r.conversation_id = ? AND (r.status = 1 OR r.cleared_seq > 0)"
+            "SELECT ", member_columns!(), " FROM im_member r WHERE r.conversation_id = ? AND r.status = 1"
         )));
         let rows = bounded(query.bind(id.get()).fetch_all(&self.pool)).await?;
-        let (mut members, mut former) = (HashMap::new(), HashMap::new());
-        for row in &rows {
-            let mut columns = Columns::<DB>::new(row);
-            let present = columns.small()? == 1;
-            let member = columns.member()?;
-            if present {
-                members.insert(member.principal, member);
-            } else {
-                former.insert(member.principal, member.cleared_seq);
-            }
-        }
-        Ok(Some(Conversation { header, head, members, former, recent: RecentKeys::default() }))
+        let members = rows.iter().map(|row| {
+            let member = Columns::<DB>::new(row).member()?;
+            Ok((member.principal, member))
+        });
+        let members = members.collect::<StoreResult<HashMap<_, _>>>()?;
+        Ok(Some(Conversation { header, head, members, recent: RecentKeys::default() }))
     }
 
     async fn by_creation_key(&self, key: &CreationKey) -> StoreResult<Option<ConversationId>> {
@@ -139,9 +132,9 @@ impl ConversationStore for SqlStore {
         rows.iter().map(|row| Columns::<DB>::new(row).member()).collect()
     }
 
-    async fn access(&self, id: ConversationId, viewer: Principal) -> StoreResult<Option<(Header, Option<Member>)>> {
+    async fn access(&self, id: ConversationId, viewer: Principal) -> StoreResult<Option<(Header, Option<Membership>)>> {
         let query = sqlx::query(sql!(concat!(
-            "SELECT ", conversation_columns!(), ", ", member_columns!(),
+            "SELECT ", conversation_columns!(), ", ", membership_columns!(),
             " FROM im_conversation c LEFT JOIN im_member r ON r.conversation_id = c.conversation_id",
             " AND r.principal_type = ? AND r.principal_id = ? AND r.status = 1 WHERE c.conversation_id = ?"
         )));
@@ -152,7 +145,7 @@ impl ConversationStore for SqlStore {
         let mut columns = Columns::<DB>::new(&row);
         let header = columns.header()?;
         columns.head()?;
-        Ok(Some((header, columns.maybe_member()?)))
+        Ok(Some((header, columns.maybe_membership()?)))
     }
 
     async fn ids_of(&self, principal: Principal) -> StoreResult<Vec<ConversationId>> {

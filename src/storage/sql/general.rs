@@ -132,7 +132,7 @@ async fn upsert_members(
     for part in members.chunks(ROWS_PER_STATEMENT) {
         let mut builder = QueryBuilder::<DB>::new(
             "INSERT INTO im_member (conversation_id, principal_type, principal_id, status, role, joined_seq,
-             joined_at, cleared_seq, last_read_seq, last_read_count_no, marked_unread, muted, pinned) ",
+             joined_at, cleared_seq, cleared_count_no, last_read_seq, last_read_count_no, marked_unread, muted, pinned) ",
         );
         builder.push_values(part, |mut row, member| {
             row.push_bind(commit.conversation_id.get())
@@ -142,7 +142,8 @@ async fn upsert_members(
                 .push_bind(member.role.code())
                 .push_bind(member.joined_seq.get())
                 .push_bind(member.joined_at.millis())
-                .push_bind(member.cleared_seq.get())
+                .push_bind(0_i64)
+                .push_bind(0_i64)
                 .push_bind(member.joined_seq.get())
                 .push_bind(count_at(commit, member.joined_seq).get())
                 .push_bind(false)

@@ -119,45 +119,50 @@ impl MessageStore for SqlStore {
         viewer: Principal,
     ) -> StoreResult<Option<Quotable>> {
         let query = sqlx::query(sql!(
-            "SELECT m.seq, m.status, a.status FROM im_message m LEFT JOIN im_user_action a
+            "SELECT m.seq, m.status, a.status, r.cleared_seq FROM im_message m LEFT JOIN im_user_action a
              ON a.principal_type = ? AND a.principal_id = ? AND a.action_type = 1
              AND a.message_id = m.message_id AND a.status = 1
-             WHERE m.message_id = ? AND m.conversation_id = ?"
+             LEFT JOIN im_member r ON r.conversation_id = m.conversation_id AND r.principal_type = ?
+             AND r.principal_id = ? WHERE m.message_id = ? AND m.conversation_id = ?"
         ));
-        let query = query.bind(viewer.kind.code()).bind(viewer.id).bind(message.get()).bind(id.get());
+        let query = query.bind(viewer.kind.code()).bind(viewer.id).bind(viewer.kind.code()).bind(viewer.id);
+        let query = query.bind(message.get()).bind(id.get());
         let Some(row) = bounded(query.fetch_optional(&self.pool)).await? else {
             return Ok(None);
         };
         let mut columns = Columns::<DB>::new(&row);
         let seq = columns.seq()?;
         let deleted = columns.small()? == MessageStatus::Deleted.code();
-        Ok(Some(Quotable { seq, gone: deleted || columns.maybe_small()?.is_some() }))
+        let hidden = columns.maybe_small()?.is_some();
+        let cleared = columns.maybe_big()?.is_some_and(|cleared| seq.get() <= cleared);
+        Ok(Some(Quotable { seq, gone: deleted || hidden || cleared }))
     }
 
-    async fn touchable(
-        &self,
-        id: ConversationId,
-        message: MessageId,
-        actor: Principal,
-    ) -> StoreResult<Option<Touchable>> {
+    async fn touchable(&self, id: ConversationId, message: MessageId) -> StoreResult<Option<Touchable>> {
         let query = sqlx::query(sql!(concat!(
             "SELECT ", message_columns!(), ", (SELECT b.seq FROM im_message b WHERE b.conversation_id = m.conversation_id
-             AND b.seq < m.seq AND b.status NOT IN (3, 4) ORDER BY b.seq DESC LIMIT 1), a.status
-             FROM im_message m LEFT JOIN im_user_action a
-             ON a.principal_type = ? AND a.principal_id = ? AND a.action_type = 1
-             AND a.message_id = m.message_id AND a.status = 1
-             WHERE m.message_id = ? AND m.conversation_id = ?"
+             AND b.seq < m.seq AND b.status NOT IN (3, 4) ORDER BY b.seq DESC LIMIT 1)
+             FROM im_message m WHERE m.message_id = ? AND m.conversation_id = ?"
         )));
-        let query = query.bind(actor.kind.code()).bind(actor.id).bind(message.get()).bind(id.get());
+        let query = query.bind(message.get()).bind(id.get());
         let Some(row) = bounded(query.fetch_optional(&self.pool)).await? else {
             return Ok(None);
         };
         let mut columns = Columns::<DB>::new(&row);
-        let message = columns.message()?;
-        let standing_below = Seq::new(columns.maybe_big()?.unwrap_or_default());
-        let hidden = columns.maybe_small()?.is_some();
-        let annotated = self.annotate(message).await?;
-        Ok(Some(Touchable { annotated, hidden, standing_below }))
+        let (message, below) = (columns.message()?, columns.maybe_big()?);
+        let query = sqlx::query(sql!(
+            "SELECT principal_type, principal_id FROM im_user_action
+             WHERE message_id = ? AND action_type = 1 AND status = 1
+             UNION SELECT principal_type, principal_id FROM im_member WHERE conversation_id = ? AND cleared_seq >= ?"
+        ));
+        let query = query.bind(message.message_id.get()).bind(id.get()).bind(message.seq.get());
+        let hidden_for = bounded(query.fetch_all(&self.pool)).await?;
+        let hidden_for = hidden_for.iter().map(|row| Columns::<DB>::new(row).principal());
+        Ok(Some(Touchable {
+            hidden_for: hidden_for.collect::<StoreResult<Vec<_>>>()?,
+            annotated: self.annotate(message).await?,
+            standing_below: Seq::new(below.unwrap_or_default()),
+        }))
     }
 
     async fn messages_after(&self, id: ConversationId, after: Seq, limit: u32) -> StoreResult<Vec<Message>> {

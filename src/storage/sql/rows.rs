@@ -24,15 +24,15 @@ macro_rules! conversation_columns {
 /// The columns of a member `r` that [`Columns::member`] reads.
 macro_rules! member_columns {
     () => {
-        "r.principal_type, r.principal_id, r.role, r.joined_seq, r.joined_at, r.cleared_seq"
+        "r.principal_type, r.principal_id, r.role, r.joined_seq, r.joined_at"
     };
 }
 
 /// The columns of a member `r` that [`Columns::membership`] reads.
 macro_rules! membership_columns {
     () => {
-        "r.principal_type, r.principal_id, r.role, r.joined_seq, r.joined_at, r.cleared_seq, \
-         r.last_read_seq, r.last_read_count_no, r.marked_unread, r.muted, r.pinned"
+        "r.principal_type, r.principal_id, r.role, r.joined_seq, r.joined_at, r.last_read_seq, r.last_read_count_no, \
+         r.cleared_seq, r.cleared_count_no, r.marked_unread, r.muted, r.pinned"
     };
 }
 
@@ -192,7 +192,6 @@ impl Columns<'r> {
             role: self.code(Role::from_code, "role")?,
             joined_seq: self.seq()?,
             joined_at: self.time()?,
-            cleared_seq: self.seq()?,
         })
     }
 
@@ -200,7 +199,7 @@ impl Columns<'r> {
     pub(super) fn maybe_member(&mut self) -> StoreResult<Option<Member>> {
         let kind: Option<i16> = self.row.try_get(self.next).map_err(|error| super::store_error(&error))?;
         if kind.is_none() {
-            self.skip(6);
+            self.skip(5);
             return Ok(None);
         }
         self.member().map(Some)
@@ -209,13 +208,15 @@ impl Columns<'r> {
     /// `None` where the outer join found no member.
     pub(super) fn maybe_membership(&mut self) -> StoreResult<Option<Membership>> {
         let Some(member) = self.maybe_member()? else {
-            self.skip(5);
+            self.skip(7);
             return Ok(None);
         };
         Ok(Some(Membership {
             member,
             last_read_seq: self.seq()?,
             last_read_count_no: CountNo::new(self.get()?),
+            cleared_seq: self.seq()?,
+            cleared_count_no: CountNo::new(self.get()?),
             marked_unread: self.get()?,
             muted: self.get()?,
             pinned: self.get()?,

@@ -129,7 +129,6 @@ fn assert_same(one: Option<&Conversation>, other: Option<&Conversation>) {
     assert_eq!(one.header, other.header);
     assert_eq!(one.head, other.head);
     assert_eq!(one.members, other.members);
-    assert_eq!(one.former, other.former);
 }
 
 fn conversation() -> ConversationId {

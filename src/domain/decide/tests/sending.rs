@@ -287,29 +287,6 @@ fn what_was_said_before_my_joining_cannot_be_quoted_where_history_is_hidden() {
 }
 
 #[test]
-fn what_i_cleared_cannot_be_quoted() {
-    let mut world = World::group(&[BOB]);
-    let old = world.sent(&send(ANN, "old"));
-    if let Some(state) = &mut world.state {
-        state.members.get_mut(&BOB).unwrap().cleared_seq = old.seq;
-    }
-    world.knows_quote(
-        old.message_id,
-        BOB,
-        Some(Quotable {
-            seq: old.seq,
-            gone: false,
-        }),
-    );
-    world.knows_key_is_new(BOB, "q");
-    let quote = Command::Send(Send {
-        quoted_message_id: Some(old.message_id),
-        ..sending(BOB, "q", "re")
-    });
-    assert!(matches!(world.refusal(&quote), DomainError::NotFound(_)));
-}
-
-#[test]
 fn a_file_that_nobody_uploaded_cannot_be_sent() {
     let mut world = World::group(&[]);
     world.knows_key_is_new(ANN, "k");

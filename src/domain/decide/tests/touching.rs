@@ -7,15 +7,15 @@ use crate::domain::{Annotated, ChangeType, MessageStatus, Touch};
 const WINDOW_MS: i64 = 120_000;
 
 impl World {
-    /// The store shows `actor` this message as it is.
-    fn shows(&mut self, message: &Arc<Message>, actor: Principal, standing_below: i64) {
+    /// The store has this message as it is.
+    fn shows(&mut self, message: &Arc<Message>, standing_below: i64) {
         let touchable = Touchable {
             annotated: Annotated::plain(Arc::clone(message)),
-            hidden: false,
+            hidden_for: Vec::new(),
             standing_below: Seq::new(standing_below),
         };
         let facts = &mut self.facts.messages;
-        facts.insert((message.message_id, actor), Some(touchable));
+        facts.insert(message.message_id, Some(touchable));
     }
 
     fn touched(&mut self, command: &Command) -> Arc<Message> {
@@ -58,7 +58,7 @@ fn delete(actor: Principal, message: &Message) -> Command {
 fn b65_an_edit_changes_the_words_and_neither_place_nor_fingerprint() {
     let mut world = World::group(&[BOB]);
     let first = world.sent(&send(BOB, "k"));
-    world.shows(&first, BOB, 1);
+    world.shows(&first, 1);
     let edited = world.touched(&edit(BOB, &first, "other"));
     assert_eq!(
         (edited.status, edited.content.as_str()),
@@ -73,7 +73,7 @@ fn b65_an_edit_changes_the_words_and_neither_place_nor_fingerprint() {
         (first.content_hash, first.chain_hash)
     );
     assert!(edited.edited_at.is_some());
-    world.shows(&edited, BOB, 1);
+    world.shows(&edited, 1);
     assert!(
         matches!(world.does(&edit(BOB, &edited, "other")), Ok(Outcome::Touched(_, None))),
         "the same words again"
@@ -88,9 +88,7 @@ fn b65_an_edit_changes_the_words_and_neither_place_nor_fingerprint() {
 fn only_the_sender_edits_and_the_type_keeps_its_rules() {
     let mut world = World::group(&[BOB]);
     let message = world.sent(&send(BOB, "k"));
-    for who in [ANN, BOB, STRANGER] {
-        world.shows(&message, who, 1);
-    }
+    world.shows(&message, 1);
     assert!(matches!(
         world.refusal(&edit(ANN, &message, "x")),
         DomainError::Forbidden(_)
@@ -109,7 +107,7 @@ fn only_the_sender_edits_and_the_type_keeps_its_rules() {
 fn b60_a_recall_is_final_against_edits_of_the_same_batch() {
     let mut world = World::group(&[BOB]);
     let message = world.sent(&send(BOB, "k"));
-    world.shows(&message, BOB, 1);
+    world.shows(&message, 1);
     let (outcomes, batch) = world.do_all(&[
         edit(BOB, &message, "second"),
         recall(BOB, &message, 10),
@@ -139,8 +137,7 @@ fn b64_the_window_is_judged_by_the_time_of_receipt_and_managers_have_none() {
     let mut world = World::group(&[BOB]);
     let messages: Vec<_> = ["a", "b", "c"].map(|key| world.sent(&send(BOB, key))).into();
     for message in &messages {
-        world.shows(message, ANN, 1);
-        world.shows(message, BOB, 1);
+        world.shows(message, 1);
     }
     world.now += 3_600_000; // it waited long, but was received in time
     world.touched(&recall(BOB, &messages[0], WINDOW_MS));
@@ -152,7 +149,7 @@ fn b64_the_window_is_judged_by_the_time_of_receipt_and_managers_have_none() {
         "{\"recalled\":true,\"recalled_by\":{\"type\":\"USER\",\"id\":\"1\"}}"
     );
     let other = world.sent(&send(ANN, "d"));
-    world.shows(&other, BOB, 4);
+    world.shows(&other, 4);
     assert!(matches!(
         world.refusal(&recall(BOB, &other, 1)),
         DomainError::Forbidden(_)
@@ -163,22 +160,20 @@ fn b64_the_window_is_judged_by_the_time_of_receipt_and_managers_have_none() {
 fn deleting_for_everyone_is_for_managers_and_the_admin_key_and_is_final() {
     let mut world = World::group(&[BOB]);
     let message = world.sent(&send(BOB, "k"));
-    for who in [ANN, BOB, Principal::SYSTEM] {
-        world.shows(&message, who, 1);
-    }
+    world.shows(&message, 1);
     assert!(matches!(
         world.refusal(&delete(BOB, &message)),
         DomainError::Forbidden(_)
     ));
     let recalled = world.touched(&recall(BOB, &message, 1));
-    world.shows(&recalled, ANN, 1);
+    world.shows(&recalled, 1);
     let deleted = world.touched(&delete(ANN, &recalled));
     assert_eq!(
         (deleted.status, deleted.content.as_str()),
         (MessageStatus::Deleted, "{\"deleted\":true}")
     );
-    world.shows(&deleted, ANN, 1);
-    world.shows(&deleted, Principal::SYSTEM, 1);
+    world.shows(&deleted, 1);
+    world.shows(&deleted, 1);
     for again in [
         delete(ANN, &deleted),
         recall(ANN, &deleted, 1),
@@ -187,7 +182,7 @@ fn deleting_for_everyone_is_for_managers_and_the_admin_key_and_is_final() {
         assert!(matches!(world.refusal(&again), DomainError::NotFound(_)));
     }
     let other = world.sent(&send(BOB, "l"));
-    world.shows(&other, Principal::SYSTEM, 1);
+    world.shows(&other, 1);
     assert_eq!(
         world.touched(&delete(Principal::SYSTEM, &other)).status,
         MessageStatus::Deleted
@@ -200,7 +195,7 @@ fn in_a_direct_only_the_sender_recalls_and_nobody_deletes() {
     world.does(&create(Kind::Direct, &[BOB])).unwrap();
     let message = world.sent(&send(ANN, "k"));
     for who in [ANN, BOB] {
-        world.shows(&message, who, 0);
+        world.shows(&message, 0);
         assert!(matches!(
             world.refusal(&delete(who, &message)),
             DomainError::Forbidden(_)
@@ -222,7 +217,7 @@ fn system_messages_stay_as_they_are() {
         _ => None,
     });
     let system = system.unwrap();
-    world.shows(&system, ANN, 1);
+    world.shows(&system, 1);
     for command in [edit(ANN, &system, "x"), recall(ANN, &system, 1), delete(ANN, &system)] {
         assert!(matches!(world.refusal(&command), DomainError::Forbidden(_)));
     }
@@ -233,8 +228,8 @@ fn b59_the_newest_that_stands_moves_back_also_within_one_batch() {
     let mut world = World::group(&[BOB]);
     let one = world.sent(&send(ANN, "1"));
     let two = world.sent(&send(ANN, "2"));
-    world.shows(&one, ANN, 1);
-    world.shows(&two, ANN, 2);
+    world.shows(&one, 1);
+    world.shows(&two, 2);
     assert_eq!(world.state().head.last_message_seq, two.seq);
     // The older one first: it is still standing in what the store says of the newer.
     world.do_all(&[recall(ANN, &one, 1), recall(ANN, &two, 1)]);
@@ -250,9 +245,7 @@ fn who_joined_too_late_to_see_a_message_learns_only_that_something_changed() {
     world.does(&Command::Create(creation)).unwrap();
     let old = world.sent(&send(ANN, "old"));
     world.does(&add(ANN, &[CY])).unwrap();
-    for who in [ANN, CY] {
-        world.shows(&old, who, 1);
-    }
+    world.shows(&old, 1);
     assert!(matches!(world.refusal(&recall(CY, &old, 1)), DomainError::NotFound(_)));
     let (_, batch) = world.do_all(&[edit(ANN, &old, "new words")]);
     let blind = batch.unwrap().events.into_iter().find_map(|event| match event {
@@ -263,9 +256,31 @@ fn who_joined_too_late_to_see_a_message_learns_only_that_something_changed() {
 }
 
 #[test]
+fn who_hides_a_message_from_themselves_cannot_touch_it_and_learns_only_that_something_changed() {
+    let mut world = World::group(&[BOB, CY]);
+    let message = world.sent(&send(ANN, "k"));
+    let hidden = Touchable {
+        annotated: Annotated::plain(Arc::clone(&message)),
+        hidden_for: vec![CY, BOB],
+        standing_below: Seq::new(1),
+    };
+    world.facts.messages.insert(message.message_id, Some(hidden));
+    assert!(matches!(
+        world.refusal(&recall(BOB, &message, 1)),
+        DomainError::NotFound(_)
+    ));
+    let (_, batch) = world.do_all(&[edit(ANN, &message, "new words"), recall(ANN, &message, 1)]);
+    let blind = batch.unwrap().events.into_iter().filter_map(|event| match event {
+        Event::Changed { hidden_from, .. } => Some(hidden_from),
+        _ => None,
+    });
+    assert_eq!(blind.collect::<Vec<_>>(), [vec![BOB, CY], vec![BOB, CY]]);
+}
+
+#[test]
 fn a_message_is_looked_up_before_it_is_touched() {
     let mut world = World::group(&[BOB]);
     let message = world.sent(&send(BOB, "k"));
     let needs = world.does(&recall(BOB, &message, 1));
-    assert!(matches!(needs, Err(Refusal::Needs(crate::domain::Fact::Message(id, BOB))) if id == message.message_id));
+    assert!(matches!(needs, Err(Refusal::Needs(crate::domain::Fact::Message(id))) if id == message.message_id));
 }
