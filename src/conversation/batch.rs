@@ -97,7 +97,7 @@ impl Planned {
     /// answered as stored, the rest is to be asked again. A seq is never tried twice (B06).
     pub fn answers_after_reload<'c>(self, commands: impl Iterator<Item = &'c Command>, facts: &Facts) -> Vec<Answer> {
         let stored = |command: &Command| match command {
-            Command::Send(send) => {
+            Command::Send(send) | Command::SendFor(send) => {
                 let key = (send.origin.principal, send.client_message_id.clone());
                 facts
                     .keys
@@ -134,7 +134,7 @@ impl Planned {
 /// The keys that a batch uses: what has to be looked up before it can be answered after a conflict.
 pub fn keys_of<'c>(commands: impl Iterator<Item = &'c Command>) -> Vec<(Principal, ClientMessageId)> {
     let key = |command: &Command| match command {
-        Command::Send(send) => Some((send.origin.principal, send.client_message_id.clone())),
+        Command::Send(send) | Command::SendFor(send) => Some((send.origin.principal, send.client_message_id.clone())),
         _ => None,
     };
     commands.filter_map(key).collect()
@@ -143,14 +143,18 @@ pub fn keys_of<'c>(commands: impl Iterator<Item = &'c Command>) -> Vec<(Principa
 /// Bytes of content that a command brings.
 pub fn weight(command: &Command) -> usize {
     match command {
-        Command::Send(send) => send.content.as_str().len(),
+        Command::Send(send) | Command::SendFor(send) => send.content.as_str().len(),
         Command::Create(create) => create.members.len() * size_of::<Principal>(),
         Command::AddMembers { members, .. } => members.len() * size_of::<Principal>(),
         Command::Touch {
             touch: Touch::Edit(content),
             ..
         } => content.as_str().len(),
-        Command::Touch { .. } | Command::RemoveMember { .. } => 0,
+        Command::Touch { .. }
+        | Command::RemoveMember { .. }
+        | Command::Update { .. }
+        | Command::SetRole { .. }
+        | Command::Dissolve { .. } => 0,
     }
 }
 

@@ -4,6 +4,7 @@ use super::chain::Digest;
 use super::content::{Content, MessageType};
 use super::conversation::{Adding, HistoryVisibility, Kind, Posting};
 use super::ids::{ClientMessageId, ClientRequestId, DeviceId, MessageId, Principal, Seq, Timestamp};
+use super::member::Role;
 use super::subject::Subject;
 
 /// Who acts, and on which device (that device learns the result from its reply and is spared the push).
@@ -22,6 +23,9 @@ pub enum Command {
     Create(Create),
     /// Says something.
     Send(Send),
+    /// Says something in the name of another, by the admin key: SYSTEM anywhere but in an INBOX, others where they are
+    /// members. `posting` does not bind it.
+    SendFor(Send),
     /// Makes principals members.
     AddMembers {
         /// Who adds.
@@ -37,6 +41,27 @@ pub enum Command {
         message_id: MessageId,
         /// What.
         touch: Touch,
+    },
+    /// Changes the header: OWNER or ADMIN.
+    Update {
+        /// Who.
+        origin: Origin,
+        /// What.
+        patch: HeaderPatch,
+    },
+    /// Gives a member another role: OWNER only. The role OWNER hands the group over, and its former owner becomes ADMIN.
+    SetRole {
+        /// Who.
+        origin: Origin,
+        /// Whose role.
+        target: Principal,
+        /// Which.
+        role: Role,
+    },
+    /// Ends the group: OWNER only. Its members may still read.
+    Dissolve {
+        /// Who.
+        origin: Origin,
     },
     /// Ends a membership: `target` = the actor is leaving.
     RemoveMember {
@@ -61,6 +86,21 @@ pub enum Touch {
     },
     /// Removed for everyone: by OWNER/ADMIN of a group, or by the admin key.
     Delete,
+}
+
+/// Fields of a group's header that change; `None` = stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeaderPatch {
+    /// `Some(None)` unsets.
+    pub title: Option<Option<String>>,
+    /// `Some(None)` unsets.
+    pub avatar_url: Option<Option<String>>,
+    /// What members see of the time before they joined.
+    pub history_visibility: Option<HistoryVisibility>,
+    /// Who may send.
+    pub posting: Option<Posting>,
+    /// Who may add members.
+    pub adding: Option<Adding>,
 }
 
 /// A new conversation.

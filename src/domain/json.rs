@@ -108,6 +108,24 @@ fn copy_escape(field: &'static str, text: &str, out: &mut String) -> Result<usiz
                 "must not have a NUL (\\u0000) in any string or key",
             ));
         }
+        character => push(character, out),
+    }
+    Ok(used)
+}
+
+/// A text as a JSON string, in its shortest spelling.
+#[must_use]
+pub fn text(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    text.chars().for_each(|character| push(character, &mut out));
+    out.push('"');
+    out
+}
+
+/// Inside of a string.
+fn push(character: char, out: &mut String) {
+    match character {
         '"' => out.push_str("\\\""),
         '\\' => out.push_str("\\\\"),
         '\u{8}' => out.push_str("\\b"),
@@ -116,11 +134,10 @@ fn copy_escape(field: &'static str, text: &str, out: &mut String) -> Result<usiz
         '\r' => out.push_str("\\r"),
         '\t' => out.push_str("\\t"),
         control if control < ' ' => {
-            write!(out, "\\u{code:04x}").ok(); // writing to a String cannot fail
+            write!(out, "\\u{:04x}", u32::from(control)).ok(); // writing to a String cannot fail
         }
         other => out.push(other),
     }
-    Ok(used)
 }
 
 #[cfg(test)]
@@ -137,6 +154,12 @@ mod tests {
             compact("content", "\"\\\\u0000 as letters\"").as_deref(),
             Ok("\"\\\\u0000 as letters\"")
         );
+    }
+
+    #[test]
+    fn a_text_becomes_a_string_in_its_shortest_spelling() {
+        assert_eq!(text("é😀/\n\"\\\u{1f}"), "\"é😀/\\n\\\"\\\\\\u001f\"");
+        assert_eq!(text(""), "\"\"");
     }
 
     #[test]

@@ -41,6 +41,14 @@ impl Role {
             Self::Owner => "OWNER",
         }
     }
+
+    /// The inverse of [`Role::as_str`].
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Member, Self::Admin, Self::Owner]
+            .into_iter()
+            .find(|role| role.as_str() == text)
+    }
 }
 
 /// A present member, as the conversation's writer holds it: small, since a group may have 100,000.

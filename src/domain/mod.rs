@@ -26,7 +26,7 @@ pub use annotated::{Annotated, Marked, Marks, Reaction, Reactor, Tally};
 pub use chain::Digest;
 pub use change::{Change, ChangeType};
 pub use code::Code;
-pub use command::{Command, Create, NewConversation, Origin, Send, Touch};
+pub use command::{Command, Create, HeaderPatch, NewConversation, Origin, Send, Touch};
 pub use content::{Content, MessageType};
 pub use conversation::{
     Adding, Conversation, Counters, CreationKey, Head, Header, HistoryVisibility, Kind, Posting, Status,

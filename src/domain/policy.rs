@@ -2,6 +2,7 @@
 
 use super::conversation::{Adding, Header, Kind, Posting, Status};
 use super::error::DomainError;
+use super::ids::{Principal, PrincipalType};
 use super::member::{Member, Role};
 
 /// May this member send here? Rights come before state.
@@ -44,12 +45,35 @@ pub fn may_leave(header: &Header) -> Result<(), DomainError> {
     open(header)
 }
 
-/// The members of a DIRECT or an INBOX never change.
+/// May this member change the group itself, for which a role of at least `least` is needed? Its state is not asked here.
+pub fn may_manage(header: &Header, actor: &Member, least: Role) -> Result<(), DomainError> {
+    fixed(header)?;
+    match least {
+        least if actor.role >= least => Ok(()),
+        Role::Owner => Err(DomainError::Forbidden("only the owner of the group may do this")),
+        _ => Err(DomainError::Forbidden("only admins of the group may do this")),
+    }
+}
+
+/// May the holder of the admin key say something here in the name of `sender`? `member` is the sender's membership.
+pub fn may_send_for(header: &Header, sender: Principal, member: Option<&Member>) -> Result<(), DomainError> {
+    if sender.kind != PrincipalType::System && member.is_none() {
+        return Err(DomainError::NotAMember);
+    }
+    if header.kind == Kind::Inbox {
+        return Err(DomainError::Forbidden("an inbox has notifications only"));
+    }
+    open(header)
+}
+
+/// A DIRECT and an INBOX are what they are: members, roles and settings never change.
 fn fixed(header: &Header) -> Result<(), DomainError> {
     if header.kind == Kind::Group {
         Ok(())
     } else {
-        Err(DomainError::Forbidden("the members of this conversation are fixed"))
+        Err(DomainError::Forbidden(
+            "members and settings of this conversation are fixed",
+        ))
     }
 }
 

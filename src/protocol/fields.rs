@@ -49,6 +49,19 @@ impl<'a> Fields<'a> {
         Ok(text.map(|text| text.0))
     }
 
+    /// Of a PATCH or PUT body: `None` = absent, so it stays; `Some(None)` = `null`, so it is unset.
+    pub fn patch<T>(
+        &self,
+        name: &'static str,
+        read: impl Fn(&Self) -> Result<Option<T>, InvalidField>,
+    ) -> Result<Option<Option<T>>, InvalidField> {
+        if self.0.iter().any(|(key, _)| key == name) {
+            read(self).map(Some)
+        } else {
+            Ok(None)
+        }
+    }
+
     /// A number of 0 to 2^63-1.
     pub fn number(&self, name: &'static str) -> Result<Option<i64>, InvalidField> {
         const HINT: &str = "must be a whole number of 0 to 2^63-1";
@@ -198,6 +211,15 @@ mod tests {
         assert_eq!(fields.text("a").unwrap().as_deref(), Some("y"));
         assert_eq!(fields.text("n"), Ok(None));
         assert_eq!(fields.text("b"), Ok(None));
+    }
+
+    #[test]
+    fn in_a_patch_null_unsets_and_absent_leaves() {
+        let fields = Fields::parse("{\"set\":\"x\",\"unset\":null}").unwrap();
+        let patch = |name| fields.patch(name, |fields| Ok(fields.text(name)?.map(Cow::into_owned)));
+        assert_eq!(patch("set"), Ok(Some(Some("x".to_owned()))));
+        assert_eq!(patch("unset"), Ok(Some(None)));
+        assert_eq!(patch("absent"), Ok(None));
     }
 
     #[test]

@@ -1,13 +1,15 @@
 //! REST bodies: what is asked for, as domain values, and what is answered, as JSON.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 use super::fields::{Fields, required};
 use super::frame::{self, Acknowledged};
 use super::view;
 use crate::domain::{
-    Adding, ClientMessageId, ClientRequestId, Content, DeviceId, Digest, DomainError, HistoryVisibility, InvalidField,
-    Kind, MessageId, MessageType, NewConversation, Posting, Seq, Subject, chain,
+    Adding, ClientMessageId, ClientRequestId, Content, DeviceId, Digest, DomainError, HeaderPatch, HistoryVisibility,
+    InvalidField, Kind, MessageId, MessageType, NewConversation, Posting, Role, Seq, Subject, chain,
 };
 
 /// The most principals that one request may name. The SYSTEM message that lists them goes to every member who is
@@ -15,6 +17,8 @@ use crate::domain::{
 pub const MEMBERS_NAMED_MAX: usize = 1_000;
 /// The longest title of a group, in characters.
 pub const TITLE_CHARS_MAX: usize = 256;
+/// The longest address of a picture, in characters.
+pub const URL_CHARS_MAX: usize = 2_048;
 /// The most entries of a page of conversations or members.
 pub const LIST_LIMIT_MAX: u32 = 200;
 /// The entries of such a page, unless said otherwise.
@@ -91,29 +95,83 @@ pub fn new_conversation(fields: &Fields<'_>) -> Result<NewConversation, InvalidF
 }
 
 fn new_group(fields: &Fields<'_>) -> Result<NewConversation, InvalidField> {
-    let title = required("title", fields.text("title")?)?;
-    if title.chars().count() > TITLE_CHARS_MAX || title.chars().any(char::is_control) {
-        return Err(InvalidField::new(
-            "title",
-            "must have at most 256 characters and no control characters",
-        ));
-    }
     let key = fields.text("client_request_id")?;
-    let visibility = fields.word(
-        "history_visibility",
-        "must be SHARED or JOINED",
-        HistoryVisibility::parse,
-    )?;
-    let posting = fields.word("posting", "must be ALL or ADMINS", Posting::parse)?;
-    let adding = fields.word("adding", "must be ALL or ADMINS", Adding::parse)?;
     Ok(NewConversation::Group {
-        title: title.into_owned(),
+        title: required("title", title(fields)?)?,
         members: members(fields)?,
         client_request_id: key.map(|key| ClientRequestId::parse(&key)).transpose()?,
-        history_visibility: visibility.unwrap_or(HistoryVisibility::Shared),
-        posting: posting.unwrap_or(Posting::All),
-        adding: adding.unwrap_or(Adding::Admins),
+        history_visibility: history_visibility(fields)?.unwrap_or(HistoryVisibility::Shared),
+        posting: posting(fields)?.unwrap_or(Posting::All),
+        adding: adding(fields)?.unwrap_or(Adding::Admins),
     })
+}
+
+fn title(fields: &Fields<'_>) -> Result<Option<String>, InvalidField> {
+    const HINT: &str = "must have at most 256 characters and no control characters";
+    bounded(fields, "title", TITLE_CHARS_MAX, HINT)
+}
+
+/// `avatar_url` of a group or a profile: kept as it is, never fetched.
+fn avatar_url(fields: &Fields<'_>) -> Result<Option<String>, InvalidField> {
+    const HINT: &str = "must have at most 2,048 characters and no control characters";
+    bounded(fields, "avatar_url", URL_CHARS_MAX, HINT)
+}
+
+fn bounded(
+    fields: &Fields<'_>,
+    name: &'static str,
+    chars_max: usize,
+    hint: &'static str,
+) -> Result<Option<String>, InvalidField> {
+    let text = fields.text(name)?;
+    let fits = |text: &str| text.chars().count() <= chars_max && !text.chars().any(char::is_control);
+    match text {
+        Some(text) if !fits(&text) => Err(InvalidField::new(name, hint)),
+        text => Ok(text.map(Cow::into_owned)),
+    }
+}
+
+fn history_visibility(fields: &Fields<'_>) -> Result<Option<HistoryVisibility>, InvalidField> {
+    const HINT: &str = "must be SHARED or JOINED";
+    fields.word("history_visibility", HINT, HistoryVisibility::parse)
+}
+
+fn posting(fields: &Fields<'_>) -> Result<Option<Posting>, InvalidField> {
+    fields.word("posting", "must be ALL or ADMINS", Posting::parse)
+}
+
+fn adding(fields: &Fields<'_>) -> Result<Option<Adding>, InvalidField> {
+    fields.word("adding", "must be ALL or ADMINS", Adding::parse)
+}
+
+/// `PATCH /v1/conversations/{id}`: absent leaves, `null` unsets; the words of an enum cannot be unset.
+///
+/// # Errors
+/// `invalid_request` with the field's name.
+pub fn header_patch(fields: &Fields<'_>) -> Result<HeaderPatch, InvalidField> {
+    const NEVER_UNSET: &str = "cannot be unset; leave it out to keep it";
+    let word = |name| fields.patch(name, |fields| Ok(fields.raw(name)));
+    for name in ["history_visibility", "posting", "adding"] {
+        if word(name)? == Some(None) {
+            return Err(InvalidField::new(name, NEVER_UNSET));
+        }
+    }
+    Ok(HeaderPatch {
+        title: fields.patch("title", title)?,
+        avatar_url: fields.patch("avatar_url", avatar_url)?,
+        history_visibility: history_visibility(fields)?,
+        posting: posting(fields)?,
+        adding: adding(fields)?,
+    })
+}
+
+/// `PATCH …/members/{type}/{id}`.
+///
+/// # Errors
+/// `invalid_request` when the role is missing or none.
+pub fn role(fields: &Fields<'_>) -> Result<Role, InvalidField> {
+    let role = fields.word("role", "must be OWNER, ADMIN or MEMBER", Role::parse)?;
+    required("role", role)
 }
 
 /// `members`: who is added, of `POST …/members` and of a new group.
@@ -159,6 +217,16 @@ pub struct List<T> {
     pub items: Vec<T>,
     /// Asks for the next page; null at the end.
     pub next_cursor: Option<String>,
+}
+
+/// The answer to a change of a conversation: the conversation as it is now, and the change.
+#[derive(Debug, Serialize)]
+pub struct ConversationChanged<'a> {
+    /// As the caller sees it.
+    #[serde(flatten)]
+    pub conversation: view::Conversation<'a>,
+    /// The change; null where nothing had to change.
+    pub change: Option<view::Change<'a>>,
 }
 
 /// The answer to a change of members.

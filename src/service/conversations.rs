@@ -8,8 +8,8 @@ use super::messages::member_access;
 use super::principals::Principals;
 use crate::conversation::CommandError;
 use crate::domain::{
-    Adding, Change, Code, Command, ConversationId, Create, CreationKey, DomainError, HistoryVisibility, Kind, Member,
-    NewConversation, Origin, Outcome, Posting, Principal, Subject, visibility,
+    Adding, Change, Code, Command, ConversationId, Create, CreationKey, DomainError, HeaderPatch, HistoryVisibility,
+    Kind, Member, NewConversation, Origin, Outcome, Posting, Principal, Role, Subject, visibility,
 };
 use crate::ids::Ids;
 use crate::routing::Bus;
@@ -31,6 +31,15 @@ pub struct MembersChanged {
     pub change: Option<Arc<Change>>,
     /// The principals that were named, each once.
     pub members: Vec<Principal>,
+}
+
+/// What became of a change of a conversation itself.
+#[derive(Clone, Debug)]
+pub struct ConversationChanged {
+    /// As the caller sees it now.
+    pub seen: Seen,
+    /// The change; `None` where nothing had to change.
+    pub change: Option<Arc<Change>>,
 }
 
 /// A page of a list.
@@ -239,6 +248,49 @@ impl Conversations {
             change,
             members: vec![target],
         })
+    }
+
+    /// Changes the header of a group.
+    ///
+    /// # Errors
+    /// What the writer says.
+    pub async fn update(
+        &self,
+        origin: Origin,
+        id: ConversationId,
+        patch: HeaderPatch,
+    ) -> Result<ConversationChanged, ServiceError> {
+        let viewer = origin.principal;
+        let change = self.change(id, Command::Update { origin, patch }).await?;
+        let seen = self.get(viewer, id).await?;
+        Ok(ConversationChanged { seen, change })
+    }
+
+    /// Gives a member another role; OWNER = hands the group over.
+    ///
+    /// # Errors
+    /// What the writer says.
+    pub async fn set_role(
+        &self,
+        origin: Origin,
+        id: ConversationId,
+        target: Principal,
+        role: Role,
+    ) -> Result<MembersChanged, ServiceError> {
+        let change = self.change(id, Command::SetRole { origin, target, role }).await?;
+        let members = vec![target];
+        Ok(MembersChanged { change, members })
+    }
+
+    /// Ends a group; its members may still read.
+    ///
+    /// # Errors
+    /// What the writer says.
+    pub async fn dissolve(&self, origin: Origin, id: ConversationId) -> Result<ConversationChanged, ServiceError> {
+        let viewer = origin.principal;
+        let change = self.change(id, Command::Dissolve { origin }).await?;
+        let seen = self.get(viewer, id).await?;
+        Ok(ConversationChanged { seen, change })
     }
 
     async fn change(&self, id: ConversationId, command: Command) -> Result<Option<Arc<Change>>, ServiceError> {

@@ -15,7 +15,7 @@ mod principals;
 mod tests;
 
 pub use ask::REPLY_TIMEOUT;
-pub use conversations::{Conversations, Made, MembersChanged, Page};
+pub use conversations::{ConversationChanged, Conversations, Made, MembersChanged, Page};
 pub use devices::Devices;
 pub use error::{Extra, ServiceError};
 pub use health::Health;

@@ -5,6 +5,7 @@ mod accepted_and_refused;
 mod bad_input_costs_no_number;
 mod direct_once_per_pair;
 mod frames_are_understood_or_answered;
+mod groups_are_managed;
 mod members_come_and_go;
 mod paging;
 mod principals_and_tokens;

@@ -118,11 +118,22 @@ impl Caller {
         self.call(Method::POST, path, Some(body.to_string().into_bytes())).await
     }
 
+    pub(crate) async fn patch(&self, path: &str, body: &Value) -> Reply {
+        self.call(Method::PATCH, path, Some(body.to_string().into_bytes()))
+            .await
+    }
+
     /// A POST by a device that has a name.
     pub(crate) async fn post_as(&self, device: &str, path: &str, body: &Value) -> Reply {
-        let request = self.http.post(format!("{}{path}", self.url)).bearer_auth(&self.token);
+        self.call_as(device, Method::POST, path, body).await
+    }
+
+    /// Anything by a device that has a name.
+    pub(crate) async fn call_as(&self, device: &str, method: Method, path: &str, body: &Value) -> Reply {
+        let request = self.http.request(method.clone(), format!("{}{path}", self.url));
+        let request = request.bearer_auth(&self.token);
         let request = request.header("x-device-id", device).body(body.to_string());
-        Reply::of(request, format!("POST {path}")).await
+        Reply::of(request, format!("{method} {path}")).await
     }
 
     pub(crate) async fn post_raw(&self, path: &str, body: impl AsRef<[u8]>) -> Reply {

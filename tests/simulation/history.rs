@@ -304,7 +304,7 @@ impl Recorder {
 
 fn what(command: &Command) -> (&Origin, What) {
     match command {
-        Command::Send(send) => (
+        Command::Send(send) | Command::SendFor(send) => (
             &send.origin,
             What::Send {
                 key: send.client_message_id.as_str().to_owned(),
@@ -322,9 +322,12 @@ fn what(command: &Command) -> (&Origin, What) {
             },
         ),
         // The workload asks for no edits: they have a model of their own to be judged by.
-        Command::AddMembers { origin, .. } | Command::RemoveMember { origin, .. } | Command::Touch { origin, .. } => {
-            (origin, What::Members)
-        }
+        Command::AddMembers { origin, .. }
+        | Command::RemoveMember { origin, .. }
+        | Command::Update { origin, .. }
+        | Command::SetRole { origin, .. }
+        | Command::Dissolve { origin }
+        | Command::Touch { origin, .. } => (origin, What::Members),
     }
 }
 

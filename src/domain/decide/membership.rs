@@ -3,11 +3,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::append::{members_payload, principal_json};
+use super::append::members_payload;
 use super::{Context, Draft, MEMBERS_MAX, Outcome, Refusal};
 use crate::domain::change::ChangeType;
 use crate::domain::command::{Create, Origin};
-use crate::domain::content::Content;
 use crate::domain::conversation::{Head, Header, Kind, Status};
 use crate::domain::error::{DomainError, InvalidField};
 use crate::domain::event::Event;
@@ -152,38 +151,15 @@ impl Draft<'_> {
             .min_by_key(|member| (member.role != Role::Admin, member.joined_seq, member.principal));
         let mut header = Header::clone(&header);
         header.updated_at = now;
-        let Some(mut heir) = heir else {
+        header.owner = heir.map(|heir| heir.principal);
+        let Some(heir) = heir else {
             header.status = Status::Dissolved;
-            header.owner = None;
-            let header = Arc::new(header);
-            self.header = Some(Arc::clone(&header));
-            self.events.push(Event::HeaderChanged { header });
-            let payload = Content::trusted("{\"status\":\"DISSOLVED\"}");
-            self.change(ChangeType::ConversationUpdated, Some(payload), origin, now, None)?;
+            self.change_header(header, "\"status\":\"DISSOLVED\"", origin, now)?;
             self.system_message(id, "dissolved", origin.principal, &[], now)?;
             return Ok(());
         };
-        heir.role = Role::Owner;
-        self.members.insert(heir.principal, Some(heir));
-        header.owner = Some(heir.principal);
-        let header = Arc::new(header);
-        self.header = Some(Arc::clone(&header));
-        self.events.push(Event::RoleChanged {
-            principal: heir.principal,
-            role: Role::Owner,
-        });
-        self.events.push(Event::HeaderChanged { header });
-        let payload = format!(
-            "{{\"principal\":{},\"role\":\"OWNER\"}}",
-            principal_json(heir.principal)
-        );
-        self.change(
-            ChangeType::MemberUpdated,
-            Some(Content::trusted(&payload)),
-            origin,
-            now,
-            None,
-        )?;
+        self.set_header(header);
+        self.give_role(heir, Role::Owner, origin, now)?;
         self.system_message(id, "role_changed", origin.principal, &[heir.principal], now)?;
         Ok(())
     }

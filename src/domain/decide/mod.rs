@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 mod append;
+mod header;
 mod membership;
 mod sending;
 #[cfg(test)]
@@ -14,6 +15,7 @@ mod tests;
 mod touch;
 
 pub use membership::check_title;
+use sending::Authority;
 pub use sending::repeat;
 
 use super::annotated::Annotated;
@@ -197,7 +199,8 @@ impl<'a> Draft<'a> {
     pub fn decide(&mut self, command: &Command, context: &mut Context<'_>) -> Result<Outcome, Refusal> {
         match command {
             Command::Create(create) => self.create(create, context),
-            Command::Send(send) => self.send(send, context),
+            Command::Send(send) => self.send(send, Authority::Own, context),
+            Command::SendFor(send) => self.send(send, Authority::AdminKey, context),
             Command::AddMembers { origin, members } => self.add_members(origin, members, context),
             Command::RemoveMember { origin, target } => self.remove_member(origin, *target, context),
             Command::Touch {
@@ -205,6 +208,9 @@ impl<'a> Draft<'a> {
                 message_id,
                 touch,
             } => self.touch(origin, *message_id, touch, context),
+            Command::Update { origin, patch } => self.update(origin, patch, context),
+            Command::SetRole { origin, target, role } => self.set_role(origin, *target, *role, context),
+            Command::Dissolve { origin } => self.dissolve(origin, context),
         }
     }
 

@@ -5,11 +5,26 @@ use super::{Context, Draft, Fact, Outcome, Refusal};
 use crate::domain::command::Send;
 use crate::domain::content::MessageType;
 use crate::domain::error::DomainError;
+use crate::domain::ids::Seq;
 use crate::domain::message::KeyRecord;
 use crate::domain::{policy, visibility};
 
+/// By whose right something is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Authority {
+    /// The sender's own.
+    Own,
+    /// The admin key speaks in the sender's name.
+    AdminKey,
+}
+
 impl Draft<'_> {
-    pub(super) fn send(&mut self, send: &Send, context: &mut Context<'_>) -> Result<Outcome, Refusal> {
+    pub(super) fn send(
+        &mut self,
+        send: &Send,
+        authority: Authority,
+        context: &mut Context<'_>,
+    ) -> Result<Outcome, Refusal> {
         let sender = send.origin.principal;
         let used = (sender, send.client_message_id.clone());
         let known = self
@@ -20,12 +35,13 @@ impl Draft<'_> {
             return repeat(send, record).map_err(Refusal::from);
         }
         // The repeat of a key wins over every refusal, so a refusal needs to know that the key is new.
-        self.may_send(send, context).map_err(|refusal| match refusal {
-            Refusal::Rejected(_) if !context.facts.keys.contains_key(&used) => {
-                Refusal::Needs(Fact::Key(sender, used.1.clone()))
-            }
-            refusal => refusal,
-        })?;
+        self.may_send(send, authority, context)
+            .map_err(|refusal| match refusal {
+                Refusal::Rejected(_) if !context.facts.keys.contains_key(&used) => {
+                    Refusal::Needs(Fact::Key(sender, used.1.clone()))
+                }
+                refusal => refusal,
+            })?;
         let message_id = (context.next_id)()?;
         let message = self.append(Unnumbered {
             message_id,
@@ -42,18 +58,23 @@ impl Draft<'_> {
         Ok(Outcome::Sent(message))
     }
 
-    fn may_send(&self, send: &Send, context: &Context<'_>) -> Result<(), Refusal> {
+    fn may_send(&self, send: &Send, authority: Authority, context: &Context<'_>) -> Result<(), Refusal> {
         let sender = send.origin.principal;
         let (header, head) = self.existing()?;
-        let member = self.member(sender).ok_or(DomainError::NotAMember)?;
-        policy::may_send(&header, &member)?;
+        let member = self.member(sender);
+        match authority {
+            Authority::Own => policy::may_send(&header, member.as_ref().ok_or(DomainError::NotAMember)?)?,
+            Authority::AdminKey => policy::may_send_for(&header, sender, member.as_ref())?,
+        }
         if let Some(quoted) = send.quoted_message_id {
             let fact = context
                 .facts
                 .quotes
                 .get(&(quoted, sender))
                 .ok_or(Refusal::Needs(Fact::Quote(quoted, sender)))?;
-            let visible = fact.filter(|quote| !quote.gone && quote.seq >= visibility::first_shared(&header, &member));
+            // The server itself sees everything that is there.
+            let first = member.map_or(Seq::ZERO, |member| visibility::first_shared(&header, &member));
+            let visible = fact.filter(|quote| !quote.gone && quote.seq >= first);
             visible.ok_or(DomainError::NotFound("no such message to quote in this conversation"))?;
         }
         if matches!(send.message_type, MessageType::Attachment(_)) {

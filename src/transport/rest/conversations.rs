@@ -8,9 +8,9 @@ use super::reply::{created, json, ok};
 use super::{Caller, Problem, Rest, cursor};
 use crate::domain::DomainError;
 use crate::protocol::fields::Fields;
-use crate::protocol::rest::{List, new_conversation};
+use crate::protocol::rest::{ConversationChanged, List, header_patch, new_conversation};
 use crate::protocol::view;
-use crate::service::Seen;
+use crate::service::{self, Seen};
 use crate::transport::limits::{MEMBERS_BODY_BYTES_MAX, body};
 
 /// `POST /v1/conversations`: 201 for a new one, 200 for the one that was there.
@@ -44,6 +44,34 @@ pub(super) async fn get(rest: Data<Rest>, caller: Caller, request: HttpRequest) 
     let id = conversation_id(&request)?;
     let seen = rest.conversations.get(caller.principal, id).await?;
     ok(&as_member(&seen)?)
+}
+
+/// `PATCH /v1/conversations/{conversation_id}`: title, picture, settings.
+pub(super) async fn update(
+    rest: Data<Rest>,
+    caller: Caller,
+    request: HttpRequest,
+    payload: Payload,
+) -> Result<HttpResponse, Problem> {
+    let id = conversation_id(&request)?;
+    let origin = caller.origin(&request)?;
+    let text = body(request.headers(), payload, rest.limits.frame_bytes).await?;
+    let patch = header_patch(&Fields::of_body(&text)?)?;
+    changed(&rest.conversations.update(origin, id, patch).await?)
+}
+
+/// `DELETE /v1/conversations/{conversation_id}`: the end of a group.
+pub(super) async fn dissolve(rest: Data<Rest>, caller: Caller, request: HttpRequest) -> Result<HttpResponse, Problem> {
+    let id = conversation_id(&request)?;
+    let origin = caller.origin(&request)?;
+    changed(&rest.conversations.dissolve(origin, id).await?)
+}
+
+fn changed(changed: &service::ConversationChanged) -> Result<HttpResponse, Problem> {
+    ok(&ConversationChanged {
+        conversation: as_member(&changed.seen)?,
+        change: changed.change.as_deref().map(view::Change::from),
+    })
 }
 
 fn as_member(seen: &Seen) -> Result<view::Conversation<'_>, DomainError> {

@@ -7,7 +7,7 @@ use super::query::{Query, conversation_id, principal};
 use super::reply::ok;
 use super::{Caller, Problem, Rest, cursor};
 use crate::protocol::fields::Fields;
-use crate::protocol::rest::{List, MembersChanged, members};
+use crate::protocol::rest::{List, MembersChanged, members, role};
 use crate::protocol::view;
 use crate::service;
 use crate::transport::limits::{MEMBERS_BODY_BYTES_MAX, body};
@@ -45,6 +45,21 @@ pub(super) async fn remove(rest: Data<Rest>, caller: Caller, request: HttpReques
     let target = principal(&request)?;
     let origin = caller.origin(&request)?;
     changed(&rest.conversations.remove_member(origin, id, target).await?)
+}
+
+/// `PATCH …/members/{type}/{id} {role}`; OWNER hands the group over.
+pub(super) async fn set_role(
+    rest: Data<Rest>,
+    caller: Caller,
+    request: HttpRequest,
+    payload: Payload,
+) -> Result<HttpResponse, Problem> {
+    let id = conversation_id(&request)?;
+    let target = principal(&request)?;
+    let origin = caller.origin(&request)?;
+    let text = body(request.headers(), payload, rest.limits.frame_bytes).await?;
+    let role = role(&Fields::of_body(&text)?)?;
+    changed(&rest.conversations.set_role(origin, id, target, role).await?)
 }
 
 fn changed(changed: &service::MembersChanged) -> Result<HttpResponse, Problem> {

@@ -61,13 +61,22 @@ pub fn routes(rest: Arc<Rest>) -> impl FnOnce(&mut ServiceConfig) + Clone {
                     .get(conversations::list)
                     .post(conversations::create),
             )
-            .service(web::resource("/v1/conversations/{conversation_id}").get(conversations::get))
+            .service(
+                web::resource("/v1/conversations/{conversation_id}")
+                    .get(conversations::get)
+                    .patch(conversations::update)
+                    .delete(conversations::dissolve),
+            )
             .service(
                 web::resource("/v1/conversations/{conversation_id}/members")
                     .get(members::list)
                     .post(members::add),
             )
-            .service(web::resource("/v1/conversations/{conversation_id}/members/{type}/{id}").delete(members::remove))
+            .service(
+                web::resource("/v1/conversations/{conversation_id}/members/{type}/{id}")
+                    .delete(members::remove)
+                    .patch(members::set_role),
+            )
             .service(
                 web::resource("/v1/conversations/{conversation_id}/messages")
                     .get(messages::history)

@@ -162,8 +162,8 @@ fn an_owner_who_leaves_hands_over_to_the_longest_standing_admin_then_member() {
             "removed USER:1 left=true",
             "changed 4 MEMBER_REMOVED",
             "sent 5",
-            "role USER:3 OWNER",
             "header ACTIVE",
+            "role USER:3 OWNER",
             "changed 5 MEMBER_UPDATED",
             "sent 6",
         ]

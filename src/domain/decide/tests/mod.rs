@@ -1,6 +1,7 @@
 //! The rules, one sentence per test. A [`World`] is a conversation in memory with a time and ids of its own.
 
 mod creating;
+mod header;
 mod laws;
 mod members;
 mod sending;
@@ -12,8 +13,8 @@ use super::{Batch, Context, Draft, Facts, Outcome, Quotable, Refusal};
 use crate::domain::chain::content_hash;
 use crate::domain::{
     Adding, ClientMessageId, Command, Content, Conversation, ConversationId, Create, CreationKey, DeviceId,
-    DomainError, Event, HistoryVisibility, Kind, Member, Message, MessageId, MessageType, Origin, Posting, Principal,
-    Role, Send, Seq, Timestamp,
+    DomainError, Event, HeaderPatch, HistoryVisibility, Kind, Member, Message, MessageId, MessageType, Origin, Posting,
+    Principal, Role, Send, Seq, Timestamp,
 };
 
 const ANN: Principal = Principal::user(1);
@@ -196,6 +197,35 @@ fn remove(actor: Principal, target: Principal) -> Command {
         origin: by(actor),
         target,
     }
+}
+
+fn update(actor: Principal, patch: HeaderPatch) -> Command {
+    Command::Update {
+        origin: by(actor),
+        patch,
+    }
+}
+
+fn rename(actor: Principal, title: Option<&str>) -> Command {
+    update(
+        actor,
+        HeaderPatch {
+            title: Some(title.map(str::to_owned)),
+            ..HeaderPatch::default()
+        },
+    )
+}
+
+fn set_role(actor: Principal, target: Principal, role: Role) -> Command {
+    Command::SetRole {
+        origin: by(actor),
+        target,
+        role,
+    }
+}
+
+fn dissolve(actor: Principal) -> Command {
+    Command::Dissolve { origin: by(actor) }
 }
 
 /// What happened, in short: `sent 1`, `changed 1 MEMBER_ADDED`, …
