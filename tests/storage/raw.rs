@@ -103,6 +103,48 @@ pub(crate) async fn pages_leave_out_what_is_deleted_for_all_or_by_the_viewer(fix
     assert!(!store.quotable(id, by_ben, ANNA).await.unwrap().unwrap().gone);
 }
 
+pub(crate) async fn a_page_is_filled_beyond_hundreds_that_the_viewer_has_deleted(fixture: &Fixture) {
+    let mut writer = fixture.store.writer();
+    let mut held = Held::group(&mut *writer, ANNA, &[BEN]).await;
+    let sends: Vec<_> = (2..=300).map(|n| send(ANNA, &format!("{n}"), "x")).collect();
+    held.commit(&mut *writer, &sends).await;
+    let hide = format!(
+        "INSERT INTO im_user_action (principal_type, principal_id, action_type, message_id, conversation_id, seq,
+         status, created_at, updated_at) SELECT 1, 2, 1, message_id, conversation_id, seq, 1, 0, 0 FROM im_message
+         WHERE conversation_id = {} AND seq > 5 AND seq < 297",
+        held.id
+    );
+    execute(url(fixture), &hide).await;
+    let pages = [
+        (false, 0, Some(298)),
+        (true, 3, None),
+        (false, 0, None),
+        (true, 296, None),
+        (true, 0, Some(i64::MAX)),
+    ];
+    let mut found = Vec::new();
+    for (oldest_first, after, before) in pages {
+        let query = PageQuery {
+            conversation_id: held.id,
+            viewer: BEN,
+            after: Seq::new(after),
+            before: before.map(Seq::new),
+            oldest_first,
+            limit: 4,
+        };
+        let page = fixture.store.page(query).await.unwrap();
+        found.push(page.iter().map(|item| item.message.seq.get()).collect::<Vec<_>>());
+    }
+    let expected = [
+        [3, 4, 5, 297],
+        [4, 5, 297, 298],
+        [297, 298, 299, 300],
+        [297, 298, 299, 300],
+        [1, 2, 3, 4],
+    ];
+    assert_eq!(found, expected);
+}
+
 pub(crate) async fn who_comes_back_keeps_what_was_cleared(fixture: &Fixture) {
     let store = &*fixture.store;
     let mut writer = store.writer();

@@ -119,6 +119,7 @@ macro_rules! database_contract {
         $crate::suite::tests_on!($make;
             raw::{
                 pages_leave_out_what_is_deleted_for_all_or_by_the_viewer,
+                a_page_is_filled_beyond_hundreds_that_the_viewer_has_deleted,
                 who_comes_back_keeps_what_was_cleared,
                 b09_a_claim_looks_at_the_ids_that_are_stored,
                 a_store_whose_counter_and_messages_differ_is_not_loaded,

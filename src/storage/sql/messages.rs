@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use sqlx::QueryBuilder;
 
 use super::rows::Columns;
-use super::{Dialect, SqlStore, bounded};
+use super::{Dialect, SqlStore, bounded, pages};
 use crate::domain::{
     Annotated, Change, ChangeSeq, ClientMessageId, ConversationId, KeyRecord, Marked, Marks, Message, MessageId,
     MessageStatus, Principal, Quotable, Seq, Touchable,
@@ -15,39 +15,10 @@ use crate::storage::{MessageStore, PageQuery, StoreResult};
 /// Keys asked for in one statement: SQLite bounds the depth of an expression.
 const KEYS_PER_STATEMENT: usize = 100;
 
-/// What a page leaves out: messages deleted for everyone, and what the viewer deleted.
-macro_rules! page_where {
-    () => {
-        " FROM im_message m WHERE m.conversation_id = ? AND m.seq > ? AND m.seq < ? AND m.status <> 4 \
-         AND NOT EXISTS (SELECT 1 FROM im_user_action a WHERE a.principal_type = ? AND a.principal_id = ? \
-         AND a.action_type = 1 AND a.message_id = m.message_id AND a.status = 1) ORDER BY m.seq "
-    };
-}
-
 sql_impl! {
 impl MessageStore for SqlStore {
     async fn page(&self, query: PageQuery) -> StoreResult<Vec<Marked>> {
-        let text = if query.oldest_first {
-            sql!(concat!("SELECT ", message_columns!(), page_where!(), "ASC LIMIT ?"))
-        } else {
-            sql!(concat!("SELECT ", message_columns!(), page_where!(), "DESC LIMIT ?"))
-        };
-        let rows = sqlx::query(text)
-            .bind(query.conversation_id.get())
-            .bind(query.after.get())
-            .bind(query.before.map_or(i64::MAX, Seq::get))
-            .bind(query.viewer.kind.code())
-            .bind(query.viewer.id)
-            .bind(i64::from(query.limit))
-            .fetch_all(&self.pool);
-        let rows = bounded(rows).await?;
-        let mut page = rows
-            .iter()
-            .map(|row| Columns::<DB>::new(row).message())
-            .collect::<StoreResult<Vec<Message>>>()?;
-        if !query.oldest_first {
-            page.reverse();
-        }
+        let page = pages::visible(self, query).await?;
         self.marked(query.viewer, page).await
     }
 

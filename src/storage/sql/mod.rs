@@ -25,6 +25,7 @@ mod marks;
 mod messages;
 mod mysql;
 mod nodes;
+mod pages;
 mod postgres;
 mod principals;
 mod sends;
