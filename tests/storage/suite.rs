@@ -49,6 +49,7 @@ macro_rules! contract {
                 an_edit_is_stored_with_its_change_and_nothing_else_moves,
                 b58_recalled_words_are_in_no_column_of_the_store,
                 b59_the_newest_that_stands_is_the_last_message,
+                what_stands_is_found_below_a_hundred_that_do_not,
                 b76_what_is_gone_is_taken_off_unread_once,
                 a_message_of_another_conversation_cannot_be_touched,
             }

@@ -101,6 +101,26 @@ pub(crate) async fn b59_the_newest_that_stands_is_the_last_message(fixture: &Fix
     );
 }
 
+pub(crate) async fn what_stands_is_found_below_a_hundred_that_do_not(fixture: &Fixture) {
+    let store = fixture.store.as_ref();
+    let mut writer = store.writer();
+    let mut held = Held::group(&mut *writer, ANNA, &[BEN]).await;
+    let sends: Vec<_> = (2..=105).map(|n| send(ANNA, &format!("{n}"), "x")).collect();
+    held.commit(&mut *writer, &sends).await;
+    let messages = store.messages_after(held.id, Seq::ZERO, 200).await.unwrap();
+    for message in &messages[3..103] {
+        held.touch(store, ANNA, message.message_id, recall()).await;
+    }
+    for (at, below) in [(103, 3), (3, 3), (2, 2), (1, 1), (0, 0), (104, 104)] {
+        let found = store
+            .touchable(held.id, messages[at].message_id)
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(found.standing_below, Seq::new(below), "below seq {}", at + 1);
+    }
+}
+
 pub(crate) async fn b76_what_is_gone_is_taken_off_unread_once(fixture: &Fixture) {
     let (mut held, messages) = three(fixture).await;
     let store = fixture.store.as_ref();

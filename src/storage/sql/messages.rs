@@ -111,16 +111,13 @@ impl MessageStore for SqlStore {
 
     async fn touchable(&self, id: ConversationId, message: MessageId) -> StoreResult<Option<Touchable>> {
         let query = sqlx::query(sql!(concat!(
-            "SELECT ", message_columns!(), ", (SELECT b.seq FROM im_message b WHERE b.conversation_id = m.conversation_id
-             AND b.seq < m.seq AND b.status NOT IN (3, 4) ORDER BY b.seq DESC LIMIT 1)
-             FROM im_message m WHERE m.message_id = ? AND m.conversation_id = ?"
+            "SELECT ", message_columns!(), " FROM im_message m WHERE m.message_id = ? AND m.conversation_id = ?"
         )));
         let query = query.bind(message.get()).bind(id.get());
         let Some(row) = bounded(query.fetch_optional(&self.pool)).await? else {
             return Ok(None);
         };
-        let mut columns = Columns::<DB>::new(&row);
-        let (message, below) = (columns.message()?, columns.maybe_big()?);
+        let message = Columns::<DB>::new(&row).message()?;
         let query = sqlx::query(sql!(
             "SELECT principal_type, principal_id FROM im_user_action
              WHERE message_id = ? AND action_type = 1 AND status = 1
@@ -131,19 +128,13 @@ impl MessageStore for SqlStore {
         let hidden_for = hidden_for.iter().map(|row| Columns::<DB>::new(row).principal());
         Ok(Some(Touchable {
             hidden_for: hidden_for.collect::<StoreResult<Vec<_>>>()?,
+            standing_below: pages::standing_below(self, id, message.seq).await?,
             annotated: self.annotate(message).await?,
-            standing_below: Seq::new(below.unwrap_or_default()),
         }))
     }
 
     async fn messages_after(&self, id: ConversationId, after: Seq, limit: u32) -> StoreResult<Vec<Message>> {
-        let query = sqlx::query(sql!(concat!(
-            "SELECT ", message_columns!(),
-            " FROM im_message m WHERE m.conversation_id = ? AND m.seq > ? ORDER BY m.seq LIMIT ?"
-        )));
-        let query = query.bind(id.get()).bind(after.get()).bind(i64::from(limit));
-        let rows = bounded(query.fetch_all(&self.pool)).await?;
-        rows.iter().map(|row| Columns::<DB>::new(row).message()).collect()
+        pages::after(self, id, after, limit).await
     }
 
     async fn changes_after(&self, id: ConversationId, after: ChangeSeq, limit: u32) -> StoreResult<Vec<Change>> {
