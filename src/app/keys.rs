@@ -6,10 +6,10 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use secrecy::{ExposeSecret as _, SecretString};
 
-use crate::auth::{Authenticator, Keys, mint};
+use crate::auth::{self, Authenticator, Keys, SignError};
 use crate::clock::{Clock as _, SystemClock};
 use crate::config::Auth;
-use crate::domain::{Name, PrincipalType, Timestamp};
+use crate::domain::{PrincipalType, Timestamp};
 use crate::storage::Store;
 
 /// The setting under which a secret of our own is kept.
@@ -49,12 +49,14 @@ pub(super) async fn authenticator(auth: &Auth, store: &dyn Store) -> anyhow::Res
     Ok(Authenticator::new(keys, auth.issuer.clone(), auth.audience.clone()))
 }
 
-/// Makes tokens.
+/// Makes tokens that are valid from now on.
 #[derive(Debug)]
-pub struct Signer {
-    secret: SecretString,
-    issuer: Option<String>,
-    audience: Option<String>,
+pub struct Signer(auth::Signer);
+
+/// Signs with the secret of this store; none where only public keys are configured.
+pub(super) async fn own_signer(auth: &Auth, store: &dyn Store) -> anyhow::Result<Option<auth::Signer>> {
+    let secret = secret(auth, store).await?;
+    Ok(secret.map(|secret| auth::Signer::new(secret, auth.issuer.clone(), auth.audience.clone())))
 }
 
 /// The signer of this store.
@@ -62,17 +64,13 @@ pub struct Signer {
 /// # Errors
 /// Where only public keys are configured: whoever has the private key makes the tokens.
 pub async fn signer(auth: &Auth, store: &dyn Store) -> anyhow::Result<Signer> {
-    let Some(secret) = secret(auth, store).await? else {
+    let Some(signer) = own_signer(auth, store).await? else {
         bail!(
             "this server checks tokens with public keys only (auth.public_key_file, auth.jwks_file), so it cannot make \
              any: ask whoever holds the private key, or set auth.hs256_secret as well"
         );
     };
-    Ok(Signer {
-        secret,
-        issuer: auth.issuer.clone(),
-        audience: auth.audience.clone(),
-    })
+    Ok(Signer(signer))
 }
 
 impl Signer {
@@ -81,10 +79,11 @@ impl Signer {
     /// # Errors
     /// When `sub` cannot be the name of a principal.
     pub fn token(&self, sub: &str, kind: PrincipalType, ttl: Duration) -> anyhow::Result<String> {
-        Name::parse(sub).map_err(|error| anyhow::anyhow!("--user {}", error.hint))?;
         let ttl_ms = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX);
         let until = Timestamp::from_millis(SystemClock.now().millis().saturating_add(ttl_ms));
-        let (issuer, audience) = (self.issuer.as_deref(), self.audience.as_deref());
-        Ok(mint(self.secret.expose_secret(), sub, kind, until, issuer, audience)?)
+        self.0.token(sub, kind, until).map_err(|error| match error {
+            SignError::Subject(invalid) => anyhow::anyhow!("--user {}", invalid.hint),
+            SignError::Key(error) => error.into(),
+        })
     }
 }

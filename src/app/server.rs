@@ -15,13 +15,13 @@ use uuid::Uuid;
 
 use super::core::{Core, workers};
 use super::{keys, store};
-use crate::auth::{Authenticator, OperatorKey};
+use crate::auth::{Authenticator, OperatorKey, Signer};
 use crate::clock::SystemClock;
 use crate::config::Config;
 use crate::delivery::outbox::Bounds;
 use crate::delivery::{Delivery, Options};
 use crate::protocol::reply;
-use crate::service::{Devices, Health, Messages};
+use crate::service::{Devices, Health, Messages, Users};
 use crate::storage::Store;
 use crate::telemetry::RequestSpan;
 use crate::transport::limits::Limits;
@@ -62,12 +62,13 @@ impl Server {
         let store = store::open(&config.database, config.database.auto_migrate).await?;
         store::say_how_durable(store.as_ref()).await?;
         let authenticator = keys::authenticator(&config.auth, store.as_ref()).await?;
+        let signer = keys::own_signer(&config.auth, store.as_ref()).await?;
         let epoch = store.setting_or(EPOCH_SETTING, &Uuid::now_v7().to_string()).await?;
         let delivery = Arc::new(deliver(&config, &store));
         let core = Core::start(&config, store, Arc::<Delivery>::clone(&delivery)).await?;
         let door = door(&config, &core, authenticator, delivery, epoch);
         let health = Arc::new(Health::new(Arc::<dyn Store>::clone(&core.store)));
-        match open_doors(&config, &core, door, health) {
+        match open_doors(&config, &core, door, health, signer) {
             Ok((address, doors)) => Ok(Self {
                 address,
                 core,
@@ -122,9 +123,15 @@ fn deliver(config: &Config, store: &Arc<dyn Store>) -> Delivery {
     Delivery::new(Arc::<dyn Store>::clone(store), Arc::new(SystemClock), options)
 }
 
-fn open_doors(config: &Config, core: &Core, door: Door, health: Arc<Health>) -> anyhow::Result<(SocketAddr, Doors)> {
+fn open_doors(
+    config: &Config,
+    core: &Core,
+    door: Door,
+    health: Arc<Health>,
+    signer: Option<Signer>,
+) -> anyhow::Result<(SocketAddr, Doors)> {
     let delivery = Arc::clone(&door.delivery);
-    let rest = Arc::new(rest(config, core, &door, Arc::clone(&health)));
+    let rest = Arc::new(rest(config, core, &door, Arc::clone(&health), signer));
     let door = Arc::new(door);
     let server = &config.server;
     let bound = HttpServer::new({
@@ -194,7 +201,14 @@ fn door(config: &Config, core: &Core, authenticator: Authenticator, delivery: Ar
 }
 
 /// The REST door, over the same services as the other one.
-fn rest(config: &Config, core: &Core, door: &Door, health: Arc<Health>) -> Rest {
+fn rest(config: &Config, core: &Core, door: &Door, health: Arc<Health>, signer: Option<Signer>) -> Rest {
+    let delivery = Arc::clone(&door.delivery);
+    let users = Users::new(
+        Arc::clone(&core.store),
+        Arc::clone(&core.clock),
+        Arc::clone(&core.principals),
+        Box::new(move |principal| delivery.kick_all(principal)),
+    );
     Rest {
         authenticator: Arc::clone(&door.authenticator),
         clock: Arc::clone(&core.clock),
@@ -203,6 +217,9 @@ fn rest(config: &Config, core: &Core, door: &Door, health: Arc<Health>) -> Rest 
         messages: Arc::clone(&door.messages),
         devices: Arc::clone(&door.devices),
         health,
+        users: Arc::new(users),
+        delivery: Arc::clone(&door.delivery),
+        signer,
         operator_key: OperatorKey::new(config.admin.api_key.as_ref()),
         limits: Limits {
             content_bytes: config.limits.content_bytes,

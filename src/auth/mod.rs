@@ -5,11 +5,13 @@
 mod jwt;
 mod keys;
 mod operator;
+mod signer;
 #[cfg(test)]
 mod tests;
 
 pub use jwt::{AuthError, Authenticator, Claims, mint};
 pub use keys::{KeyError, Keys};
 pub use operator::OperatorKey;
+pub use signer::{SignError, Signer};
 
 pub use crate::domain::{Name, Subject};

@@ -79,6 +79,13 @@ impl Delivery {
         }
     }
 
+    /// The principal may not be connected any more, on any device (4010).
+    pub fn kick_all(&self, principal: Principal) {
+        for session in self.shared.sessions.of(principal) {
+            session.outbox().close(Close::Kicked);
+        }
+    }
+
     /// How many bytes may wait for one connection.
     #[must_use]
     pub fn outbound_bytes(&self) -> usize {

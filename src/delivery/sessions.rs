@@ -65,6 +65,16 @@ impl Sessions {
         found.map(|session| Arc::clone(&session))
     }
 
+    /// All sessions of a principal.
+    #[must_use]
+    pub fn of(&self, principal: Principal) -> Vec<Arc<Session>> {
+        if !self.is_online(principal) {
+            return Vec::new();
+        }
+        let own = self.newest.iter().filter(|entry| entry.key().0 == principal);
+        own.map(|entry| Arc::clone(entry.value())).collect()
+    }
+
     /// How many sessions there are, replaced ones included until they have ended.
     #[must_use]
     pub fn count(&self) -> usize {
@@ -123,5 +133,15 @@ mod tests {
             sessions.enter(one);
         }
         assert!(all.iter().all(|one| one.outbox().is_open()));
+        let ids = |principal| {
+            let mut ids: Vec<u64> = sessions.of(principal).iter().map(|found| found.id()).collect();
+            ids.sort_unstable();
+            ids
+        };
+        assert_eq!(
+            (ids(Principal::user(1)), ids(Principal::agent(1))),
+            (vec![1, 2], vec![3])
+        );
+        assert_eq!(ids(Principal::user(2)), Vec::<u64>::new());
     }
 }

@@ -18,6 +18,7 @@ pub mod json;
 pub mod member;
 pub mod message;
 pub mod policy;
+pub mod profile;
 pub mod snowflake;
 pub mod subject;
 pub mod visibility;
@@ -40,4 +41,5 @@ pub use ids::{
 };
 pub use member::{Member, Membership, Role};
 pub use message::{KeyRecord, Message, MessageStatus};
+pub use profile::{PrincipalStatus, Profile, ProfilePatch};
 pub use subject::{Name, Subject};

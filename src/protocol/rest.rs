@@ -112,12 +112,12 @@ fn title(fields: &Fields<'_>) -> Result<Option<String>, InvalidField> {
 }
 
 /// `avatar_url` of a group or a profile: kept as it is, never fetched.
-fn avatar_url(fields: &Fields<'_>) -> Result<Option<String>, InvalidField> {
+pub(super) fn avatar_url(fields: &Fields<'_>) -> Result<Option<String>, InvalidField> {
     const HINT: &str = "must have at most 2,048 characters and no control characters";
     bounded(fields, "avatar_url", URL_CHARS_MAX, HINT)
 }
 
-fn bounded(
+pub(super) fn bounded(
     fields: &Fields<'_>,
     name: &'static str,
     chars_max: usize,

@@ -167,6 +167,26 @@ impl<'a> From<&'a domain::Change> for Change<'a> {
     }
 }
 
+/// What others see of a user or an agent.
+#[derive(Debug, Serialize)]
+pub struct Profile<'a> {
+    principal: Principal,
+    external_id: Option<&'a str>,
+    display_name: Option<&'a str>,
+    avatar_url: Option<&'a str>,
+}
+
+impl<'a> From<&'a domain::Profile> for Profile<'a> {
+    fn from(profile: &'a domain::Profile) -> Self {
+        Self {
+            principal: profile.principal.into(),
+            external_id: profile.external_id.as_ref().map(domain::ExternalId::as_str),
+            display_name: profile.display_name.as_deref(),
+            avatar_url: profile.avatar_url.as_deref(),
+        }
+    }
+}
+
 /// A member, as others see one.
 #[derive(Debug, Serialize)]
 pub struct Member {

@@ -112,7 +112,25 @@ impl Messages {
     /// As the writer says. `unavailable` = the outcome is unknown: ask again with the same key.
     pub async fn send(&self, conversation_id: ConversationId, send: Send) -> Result<Sent, ServiceError> {
         let sender = send.origin.principal;
-        match ask_keyed(self.bus.as_ref(), conversation_id, Command::Send(send)).await {
+        self.keyed(conversation_id, sender, Command::Send(send)).await
+    }
+
+    /// Sends in the name of another, by the admin key.
+    ///
+    /// # Errors
+    /// As [`Messages::send`].
+    pub async fn send_for(&self, conversation_id: ConversationId, send: Send) -> Result<Sent, ServiceError> {
+        let sender = send.origin.principal;
+        self.keyed(conversation_id, sender, Command::SendFor(send)).await
+    }
+
+    async fn keyed(
+        &self,
+        conversation_id: ConversationId,
+        sender: Principal,
+        command: Command,
+    ) -> Result<Sent, ServiceError> {
+        match ask_keyed(self.bus.as_ref(), conversation_id, command).await {
             Ok(Outcome::Sent(message)) => Ok(Sent {
                 message: Marked::plain(Arc::unwrap_or_clone(message)),
                 duplicate: false,

@@ -13,6 +13,7 @@ mod messages;
 mod principals;
 #[cfg(test)]
 mod tests;
+mod users;
 
 pub use ask::REPLY_TIMEOUT;
 pub use conversations::{ConversationChanged, Conversations, Made, MembersChanged, Page};
@@ -20,8 +21,9 @@ pub use devices::Devices;
 pub use error::{Extra, ServiceError};
 pub use health::Health;
 pub use messages::{HistoryPage, HistoryQuery, Messages, Sent, Touched};
-pub use principals::{PRINCIPALS_CACHED_MAX, Principals};
+pub use principals::{PRINCIPALS_CACHED_MAX, Principals, STATUS_KNOWN_FOR};
+pub use users::{Disconnect, Users};
 
 // Readers' words of the store that the doors pass on.
 pub use crate::domain::NewConversation;
-pub use crate::storage::{DeviceCursor, ListPosition, MemberPosition, Seen};
+pub use crate::storage::{DeviceCursor, ListPosition, MemberPosition, Seen, Totals};

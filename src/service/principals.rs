@@ -1,18 +1,25 @@
 //! Who somebody is: from a token or a name in a request to a principal with a row.
 
 use std::collections::{BTreeSet, HashSet};
+use std::hash::Hash;
 use std::sync::Arc;
+use std::time::Duration;
 
 use moka::sync::Cache;
 
 use super::error::ServiceError;
 use crate::clock::Clock;
-use crate::domain::{Code, ExternalId, Name, Principal, PrincipalType, Subject};
+use crate::domain::{Code, ExternalId, Name, Principal, PrincipalStatus, PrincipalType, Profile, Subject};
 use crate::ids::Ids;
 use crate::storage::PrincipalStore;
 
 /// How many principals are remembered as known, and as many external ids.
 pub const PRINCIPALS_CACHED_MAX: u64 = 100_000;
+
+/// For how long a process goes on with what it knows of a principal's status and external id. A change by this process
+/// acts at once; one by another process on the same database acts here after at most so long. Within it, a principal
+/// costs one small read, however many requests it makes.
+pub const STATUS_KNOWN_FOR: Duration = Duration::from_secs(10);
 
 /// Finds principals, and makes those that are new unless `auth.auto_provision` is off.
 pub struct Principals {
@@ -22,6 +29,7 @@ pub struct Principals {
     auto_provision: bool,
     known: Cache<Principal, ()>,
     external: Cache<(PrincipalType, ExternalId), Principal>,
+    status: Cache<Principal, PrincipalStatus>,
 }
 
 impl Principals {
@@ -34,18 +42,63 @@ impl Principals {
             clock,
             auto_provision,
             known: Cache::new(PRINCIPALS_CACHED_MAX),
-            external: Cache::new(PRINCIPALS_CACHED_MAX),
+            external: short_lived(),
+            status: short_lived(),
         }
     }
 
     /// The principal of a verified token.
     ///
     /// # Errors
-    /// `unauthenticated` when there is none and none is to be made.
+    /// `unauthenticated` when there is none and none is to be made, or when it is disabled.
     pub async fn resolve(&self, subject: &Subject) -> Result<Principal, ServiceError> {
         let found = self.find(std::slice::from_ref(subject)).await?;
         let principal = found.into_iter().next().flatten();
-        principal.ok_or_else(|| ServiceError::new(Code::Unauthenticated, "this principal is not known here"))
+        let principal =
+            principal.ok_or_else(|| ServiceError::new(Code::Unauthenticated, "this principal is not known here"))?;
+        self.admit(principal).await?;
+        Ok(principal)
+    }
+
+    /// May this principal use the server? A session asks once more when it has its place, so that one that was being
+    /// made while its principal was disabled does not slip through.
+    ///
+    /// # Errors
+    /// `unauthenticated` when it is disabled.
+    pub async fn admit(&self, principal: Principal) -> Result<(), ServiceError> {
+        let status = if let Some(status) = self.status.get(&principal) {
+            status
+        } else {
+            let read = self.store.profile(principal).await?;
+            let read = read.map_or(PrincipalStatus::Active, |profile| profile.status);
+            // What was set in the meantime is newer than what was read before.
+            self.status.entry(principal).or_insert(read).into_value()
+        };
+        match status {
+            PrincipalStatus::Active => Ok(()),
+            PrincipalStatus::Disabled => Err(ServiceError::new(
+                Code::Unauthenticated,
+                "this principal is disabled; ask the operator",
+            )),
+        }
+    }
+
+    /// Makes a row for a principal whom the operator names, whatever `auth.auto_provision` says.
+    pub(super) async fn introduce(&self, principal: Principal) -> Result<(), ServiceError> {
+        if !self.known.contains_key(&principal) {
+            self.store.provision(&[principal], self.clock.now()).await?;
+            self.known.insert(principal, ());
+        }
+        Ok(())
+    }
+
+    /// A profile has changed: what was remembered of it is not true any more.
+    pub(super) fn changed(&self, former: &Profile, now: &Profile) {
+        let kind = now.principal.kind;
+        for external_id in [&former.external_id, &now.external_id].into_iter().flatten() {
+            self.external.invalidate(&(kind, external_id.clone()));
+        }
+        self.status.insert(now.principal, now.status);
     }
 
     /// The principals that a request names, each once, in the order in which they are named first.
@@ -63,6 +116,16 @@ impl Principals {
             }
         }
         Ok(principals)
+    }
+
+    /// As [`Principals::resolve_named`], for one.
+    ///
+    /// # Errors
+    /// `not_found`
+    pub async fn resolve_one(&self, subject: &Subject) -> Result<Principal, ServiceError> {
+        let found = self.resolve_named(std::slice::from_ref(subject)).await?;
+        let one = found.into_iter().next();
+        one.ok_or_else(|| ServiceError::internal(&"a principal that is known was not found"))
     }
 
     async fn find(&self, subjects: &[Subject]) -> Result<Vec<Option<Principal>>, ServiceError> {
@@ -134,6 +197,11 @@ impl Principals {
         self.external.insert((kind, external_id.clone()), holder);
         self.known.insert(holder, ());
     }
+}
+
+fn short_lived<K: Hash + Eq + Send + Sync + 'static, V: Clone + Send + Sync + 'static>() -> Cache<K, V> {
+    let bounded = Cache::builder().max_capacity(PRINCIPALS_CACHED_MAX);
+    bounded.time_to_live(STATUS_KNOWN_FOR).build()
 }
 
 fn principal(kind: PrincipalType, id: i64) -> Principal {

@@ -14,8 +14,8 @@ use crate::conversation::{Answer, CommandError, ReplyTo};
 use crate::domain::snowflake::{EPOCH_MS, Snowflake};
 use crate::domain::{
     Adding, ClientMessageId, Code, Command, Content, ConversationId, DeviceId, DomainError, ExternalId,
-    HistoryVisibility, MessageId, MessageType, Name, Origin, Outcome, Posting, Principal, PrincipalType, Send, Seq,
-    Subject, Timestamp, chain,
+    HistoryVisibility, MessageId, MessageType, Name, Origin, Outcome, Posting, Principal, PrincipalStatus,
+    PrincipalType, Profile, ProfilePatch, Send, Seq, Subject, Timestamp, chain,
 };
 use crate::ids::Ids;
 use crate::routing::Bus;
@@ -225,6 +225,7 @@ struct Counting {
     store: MemoryStore,
     provisioned: AtomicUsize,
     looked_up: AtomicUsize,
+    profiles: AtomicUsize,
 }
 
 impl Counting {
@@ -233,6 +234,7 @@ impl Counting {
             store: MemoryStore::new(),
             provisioned: AtomicUsize::new(0),
             looked_up: AtomicUsize::new(0),
+            profiles: AtomicUsize::new(0),
         })
     }
 }
@@ -268,6 +270,21 @@ impl PrincipalStore for Counting {
     ) -> StoreResult<Principal> {
         self.store.adopt_external_id(principal, external_id, now).await
     }
+
+    async fn profile(&self, principal: Principal) -> StoreResult<Option<Profile>> {
+        self.profiles.fetch_add(1, Ordering::SeqCst);
+        let found = self.store.profile(principal).await;
+        tokio::task::yield_now().await;
+        found
+    }
+
+    async fn update_profile(&self, principal: Principal, patch: &ProfilePatch, now: Timestamp) -> StoreResult<bool> {
+        self.store.update_profile(principal, patch, now).await
+    }
+
+    async fn share_conversation(&self, one: Principal, other: Principal) -> StoreResult<bool> {
+        self.store.share_conversation(one, other).await
+    }
 }
 
 fn user(name: &str) -> Subject {
@@ -285,6 +302,7 @@ async fn a_principal_is_made_at_first_sight_and_remembered() {
         assert_eq!(principals.resolve(&user("7")).await.unwrap(), Principal::user(7));
     }
     assert_eq!(store.provisioned.load(Ordering::SeqCst), 1);
+    assert_eq!(store.profiles.load(Ordering::SeqCst), 1, "its status is read once");
     let named = [user("9"), user("7"), user("8"), user("9")];
     let found = principals.resolve_named(&named).await.unwrap();
     assert_eq!(found, [Principal::user(9), Principal::user(7), Principal::user(8)]);
@@ -323,6 +341,63 @@ async fn without_auto_provisioning_only_the_known_are_let_in() {
         "a no is not remembered"
     );
     assert_eq!(store.provisioned.load(Ordering::SeqCst), 0);
+}
+
+fn status(status: PrincipalStatus) -> ProfilePatch {
+    ProfilePatch {
+        status: Some(status),
+        ..ProfilePatch::default()
+    }
+}
+
+#[tokio::test]
+async fn b114_a_disabled_principal_is_turned_away_at_once_and_may_come_back() {
+    let store = Counting::new();
+    let principals = Arc::new(Principals::new(Arc::<Counting>::clone(&store), ids(), clock(), true));
+    let sent_away = Arc::new(Mutex::new(Vec::new()));
+    let (told, shared) = (Arc::clone(&sent_away), Arc::new(store.store.clone()));
+    let users = Users::new(
+        shared,
+        clock(),
+        Arc::clone(&principals),
+        Box::new(move |principal| told.lock().unwrap().push(principal)),
+    );
+    let seven = principals.resolve(&user("7")).await.unwrap();
+    users.update(seven, &status(PrincipalStatus::Disabled)).await.unwrap();
+    let error = principals.resolve(&user("7")).await.unwrap_err();
+    assert_eq!(error.code, Code::Unauthenticated);
+    assert_eq!(*sent_away.lock().unwrap(), [seven]);
+    assert_eq!(
+        principals.resolve_named(&[user("7")]).await.unwrap(),
+        [seven],
+        "may still be named"
+    );
+    users.update(seven, &status(PrincipalStatus::Active)).await.unwrap();
+    principals.resolve(&user("7")).await.unwrap();
+    assert_eq!(store.profiles.load(Ordering::SeqCst), 1, "no request reads it again");
+}
+
+#[tokio::test]
+async fn a_status_that_was_read_before_it_changed_does_not_outlive_the_change() {
+    let store = Counting::new();
+    let principals = Arc::new(Principals::new(Arc::<Counting>::clone(&store), ids(), clock(), true));
+    let users = Users::new(
+        Arc::new(store.store.clone()),
+        clock(),
+        Arc::clone(&principals),
+        Box::new(|_| {}),
+    );
+    store
+        .store
+        .provision(&[Principal::user(7)], Timestamp::from_millis(0))
+        .await
+        .unwrap();
+    // The first reads ACTIVE and waits; meanwhile the principal is disabled.
+    let (seven, disabled) = (user("7"), status(PrincipalStatus::Disabled));
+    let (slow, done) = tokio::join!(principals.resolve(&seven), users.update(Principal::user(7), &disabled));
+    done.unwrap();
+    assert_eq!(slow.unwrap_err().code, Code::Unauthenticated);
+    assert!(principals.admit(Principal::user(7)).await.is_err());
 }
 
 #[derive(Default)]

@@ -20,7 +20,7 @@ use thiserror::Error;
 use crate::domain::{
     Annotated, Change, ChangeSeq, ClientMessageId, Conversation, ConversationId, Counters, CreationKey, DeviceId,
     Event, ExternalId, Head, Header, KeyRecord, Marked, Marks, Member, Membership, Message, MessageId, Principal,
-    PrincipalType, Quotable, Seq, Timestamp, Touchable,
+    PrincipalType, Profile, ProfilePatch, Quotable, Seq, Timestamp, Touchable,
 };
 
 /// Why a read or a small write failed. Inside words only: clients get a code and a `trace_id`.
@@ -228,6 +228,13 @@ pub trait PrincipalStore: Send + Sync {
         external_id: &ExternalId,
         now: Timestamp,
     ) -> StoreResult<Principal>;
+    /// What is known of a principal; `None` = it has no row.
+    async fn profile(&self, principal: Principal) -> StoreResult<Option<Profile>>;
+    /// Changes the row of a principal that has one; `false` = another one of its kind has the external id, and nothing
+    /// has changed.
+    async fn update_profile(&self, principal: Principal, patch: &ProfilePatch, now: Timestamp) -> StoreResult<bool>;
+    /// Is there a conversation in which both are present members?
+    async fn share_conversation(&self, one: Principal, other: Principal) -> StoreResult<bool>;
 }
 
 /// How far a device has acknowledged a conversation.
@@ -314,11 +321,22 @@ pub struct Ledger {
     pub highest_read_seq: Seq,
 }
 
-/// Reads for `onescribe check`.
+/// How much a store holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Conversations, dissolved ones included.
+    pub conversations: u64,
+    /// Users and agents, disabled ones included.
+    pub principals: u64,
+}
+
+/// Reads for `onescribe check` and for the operator.
 #[async_trait]
 pub trait AuditStore: Send + Sync {
     /// Conversations with an id above `after`, ascending, at most `limit`.
     async fn conversation_ids(&self, after: Option<ConversationId>, limit: u32) -> StoreResult<Vec<ConversationId>>;
+    /// How much there is. Counts rows, so it is for the operator and not for every request.
+    async fn totals(&self) -> StoreResult<Totals>;
     /// The stored counters of one, read at one moment.
     async fn ledger(&self, id: ConversationId) -> StoreResult<Option<Ledger>>;
 }

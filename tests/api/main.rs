@@ -2,6 +2,7 @@
 #![cfg(test)]
 
 mod accepted_and_refused;
+mod admin_and_profiles;
 mod bad_input_costs_no_number;
 mod direct_once_per_pair;
 mod frames_are_understood_or_answered;

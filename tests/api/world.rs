@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 const SECRET: &str = "a secret of the tests, long enough for HS256";
+const ADMIN_KEY: &str = "the admin key of the tests";
 const TOKEN_MS: i64 = 3_600_000;
 
 /// The content limit of these servers.
@@ -60,6 +61,20 @@ impl World {
         self.caller(PrincipalType::Agent, &id.to_string())
     }
 
+    /// A server with an admin key.
+    pub(crate) async fn with_admin() -> Self {
+        Self::start_with(|config| config.admin.api_key = Some(SecretString::from(ADMIN_KEY))).await
+    }
+
+    /// The holder of the admin key.
+    pub(crate) fn admin(&self) -> Caller {
+        Caller {
+            token: ADMIN_KEY.to_owned(),
+            principal: json!({"type": "SYSTEM", "id": "0"}),
+            ..self.user(1)
+        }
+    }
+
     /// Whoever the host's user system calls so.
     pub(crate) fn external(&self, name: &str) -> Caller {
         self.caller(PrincipalType::User, name)
@@ -95,6 +110,14 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
+    /// The same with another token.
+    pub(crate) fn with_token(&self, token: &str) -> Self {
+        Self {
+            token: token.to_owned(),
+            ..self.clone()
+        }
+    }
+
     pub(crate) async fn call(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Reply {
         let mut request = self
             .http
@@ -116,6 +139,10 @@ impl Caller {
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Reply {
         self.call(Method::POST, path, Some(body.to_string().into_bytes())).await
+    }
+
+    pub(crate) async fn put(&self, path: &str, body: &Value) -> Reply {
+        self.call(Method::PUT, path, Some(body.to_string().into_bytes())).await
     }
 
     pub(crate) async fn patch(&self, path: &str, body: &Value) -> Reply {

@@ -1,7 +1,9 @@
 //! Principals, devices, settings.
 
-use onescribe::domain::{ChangeSeq, Command, DeviceId, ExternalId, Principal, PrincipalType, Seq, Timestamp};
-use onescribe::storage::DeviceCursor;
+use onescribe::domain::{
+    ChangeSeq, Command, DeviceId, ExternalId, Principal, PrincipalStatus, PrincipalType, ProfilePatch, Seq, Timestamp,
+};
+use onescribe::storage::{DeviceCursor, Totals};
 
 use super::builder::{Held, NOW, conversation_id, origin, send};
 use super::suite::Fixture;
@@ -158,4 +160,109 @@ pub(crate) async fn a_device_is_touched_with_and_without_a_platform(fixture: &Fi
     for platform in [None, Some("web"), None, Some("iOS 🍎")] {
         fixture.store.touch_device(ANNA, &phone, platform, now()).await.unwrap();
     }
+}
+
+pub(crate) async fn a_profile_is_changed_field_by_field(fixture: &Fixture) {
+    let store = &*fixture.store;
+    assert_eq!(store.profile(ANNA).await.unwrap(), None);
+    store.provision(&[ANNA, Principal::agent(1)], now()).await.unwrap();
+    let fresh = store.profile(ANNA).await.unwrap().unwrap();
+    assert_eq!((fresh.principal, fresh.status), (ANNA, PrincipalStatus::Active));
+    assert_eq!(
+        (&fresh.external_id, &fresh.display_name, &fresh.avatar_url),
+        (&None, &None, &None)
+    );
+    let full = ProfilePatch {
+        external_id: Some(Some(ExternalId::parse("5f0c-键").unwrap())),
+        display_name: Some(Some("Ann 安 😀".to_owned())),
+        avatar_url: Some(Some("https://example.org/a.png".to_owned())),
+        status: Some(PrincipalStatus::Disabled),
+    };
+    assert!(store.update_profile(ANNA, &full, now()).await.unwrap());
+    let stored = store.profile(ANNA).await.unwrap().unwrap();
+    assert_eq!(Some(stored.external_id.clone()), full.external_id);
+    assert_eq!(
+        (Some(stored.display_name.clone()), stored.status),
+        (full.display_name, PrincipalStatus::Disabled)
+    );
+    assert!(
+        store
+            .update_profile(ANNA, &ProfilePatch::default(), now())
+            .await
+            .unwrap()
+    );
+    assert_eq!(store.profile(ANNA).await.unwrap().unwrap(), stored, "absent leaves");
+    let unset = ProfilePatch {
+        external_id: Some(None),
+        display_name: Some(None),
+        avatar_url: Some(None),
+        status: Some(PrincipalStatus::Active),
+    };
+    assert!(store.update_profile(ANNA, &unset, now()).await.unwrap());
+    assert_eq!(store.profile(ANNA).await.unwrap().unwrap(), fresh, "null unsets");
+    let agent = store.profile(Principal::agent(1)).await.unwrap().unwrap();
+    assert_eq!(agent.display_name, None, "the agent with the same number is another");
+}
+
+pub(crate) async fn an_external_id_has_one_holder_of_its_kind(fixture: &Fixture) {
+    let store = &*fixture.store;
+    let name = ExternalId::parse("anna").unwrap();
+    store.adopt_external_id(ANNA, &name, now()).await.unwrap();
+    store.provision(&[BEN, Principal::agent(2)], now()).await.unwrap();
+    let claim = ProfilePatch {
+        external_id: Some(Some(name.clone())),
+        display_name: Some(Some("not Anna".to_owned())),
+        ..ProfilePatch::default()
+    };
+    assert!(!store.update_profile(BEN, &claim, now()).await.unwrap());
+    let ben = store.profile(BEN).await.unwrap().unwrap();
+    assert_eq!(
+        (ben.external_id, ben.display_name),
+        (None, None),
+        "nothing of it is stored"
+    );
+    assert!(
+        store.update_profile(ANNA, &claim, now()).await.unwrap(),
+        "one's own again"
+    );
+    assert!(store.update_profile(Principal::agent(2), &claim, now()).await.unwrap());
+    let other = ProfilePatch {
+        external_id: Some(Some(ExternalId::parse("Anna").unwrap())),
+        ..ProfilePatch::default()
+    };
+    assert!(store.update_profile(ANNA, &other, now()).await.unwrap());
+    assert_eq!(store.by_external_id(PrincipalType::User, &name).await.unwrap(), None);
+    assert!(
+        store.update_profile(BEN, &claim, now()).await.unwrap(),
+        "it is free now"
+    );
+    assert_eq!(
+        store.by_external_id(PrincipalType::User, &name).await.unwrap(),
+        Some(BEN)
+    );
+}
+
+pub(crate) async fn present_members_share_a_conversation(fixture: &Fixture) {
+    let store = &*fixture.store;
+    let mut writer = store.writer();
+    let mut held = Held::group(&mut *writer, ANNA, &[BEN]).await;
+    let shares = async |one, other| store.share_conversation(one, other).await.unwrap();
+    assert!(shares(ANNA, BEN).await && shares(BEN, ANNA).await);
+    assert!(!shares(ANNA, Principal::agent(2)).await);
+    let leave = Command::RemoveMember {
+        origin: origin(BEN),
+        target: BEN,
+    };
+    held.commit(&mut *writer, &[leave]).await;
+    assert!(!shares(ANNA, BEN).await && !shares(BEN, ANNA).await);
+}
+
+pub(crate) async fn totals_count_what_is_there(fixture: &Fixture) {
+    let store = &*fixture.store;
+    assert_eq!(store.totals().await.unwrap(), Totals::default());
+    let mut writer = store.writer();
+    Held::group(&mut *writer, ANNA, &[BEN]).await;
+    store.provision(&[ANNA, BEN, Principal::agent(1)], now()).await.unwrap();
+    let totals = store.totals().await.unwrap();
+    assert_eq!((totals.conversations, totals.principals), (1, 3));
 }

@@ -101,6 +101,10 @@ macro_rules! contract {
                 acknowledgements_of_strangers_are_passed_over,
                 many_cursors_are_acknowledged_at_once,
                 a_device_is_touched_with_and_without_a_platform,
+                a_profile_is_changed_field_by_field,
+                an_external_id_has_one_holder_of_its_kind,
+                present_members_share_a_conversation,
+                totals_count_what_is_there,
             }
             nodes::{
                 two_nodes_get_different_workers,

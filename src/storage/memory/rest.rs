@@ -8,19 +8,59 @@ use super::MemoryStore;
 use super::tables::{DeviceRow, Tables, WorkerRow};
 use crate::domain::snowflake::{WORKERS_MAX, time_of};
 use crate::domain::{
-    ChangeSeq, ConversationId, DeviceId, ExternalId, Header, Principal, PrincipalType, Seq, Timestamp,
+    ChangeSeq, ConversationId, DeviceId, ExternalId, Header, Principal, PrincipalStatus, PrincipalType, Profile,
+    ProfilePatch, Seq, Timestamp,
 };
 use crate::storage::{
     AuditStore, DeviceCursor, DeviceStore, Lease, Ledger, NodeStore, PrincipalStore, SettingStore, StoreError,
-    StoreResult,
+    StoreResult, Totals,
 };
+
+fn unnamed(principal: Principal) -> Profile {
+    Profile {
+        principal,
+        external_id: None,
+        display_name: None,
+        avatar_url: None,
+        status: PrincipalStatus::Active,
+    }
+}
+
+fn update(tables: &mut Tables, principal: Principal, patch: &ProfilePatch) -> bool {
+    let Some(profile) = tables.principals.get_mut(&principal) else {
+        return true;
+    };
+    if let Some(external_id) = &patch.external_id {
+        let key = |id: &ExternalId| (principal.kind, id.clone());
+        let holder = external_id.as_ref().and_then(|id| tables.external_ids.get(&key(id)));
+        if holder.is_some_and(|holder| *holder != principal) {
+            return false;
+        }
+        if let Some(former) = &profile.external_id {
+            tables.external_ids.remove(&key(former));
+        }
+        if let Some(id) = external_id {
+            tables.external_ids.insert(key(id), principal);
+        }
+        profile.external_id.clone_from(external_id);
+    }
+    if let Some(name) = &patch.display_name {
+        profile.display_name.clone_from(name);
+    }
+    if let Some(url) = &patch.avatar_url {
+        profile.avatar_url.clone_from(url);
+    }
+    profile.status = patch.status.unwrap_or(profile.status);
+    true
+}
 
 #[async_trait]
 impl PrincipalStore for MemoryStore {
     async fn provision(&self, principals: &[Principal], _: Timestamp) -> StoreResult<()> {
         self.call(|tables| {
             for principal in principals {
-                tables.principals.entry(*principal).or_default();
+                let fresh = || unnamed(*principal);
+                tables.principals.entry(*principal).or_insert_with(fresh);
             }
         })
         .await
@@ -52,14 +92,31 @@ impl PrincipalStore for MemoryStore {
             if let Some(holder) = tables.external_ids.get(&key) {
                 return Ok(*holder);
             }
-            if tables.principals.get(&principal).is_some_and(Option::is_some) {
+            let profile = tables.principals.entry(principal).or_insert_with(|| unnamed(principal));
+            if profile.external_id.is_some() {
                 return Err(StoreError::Inconsistent(format!("{principal} has another external_id")));
             }
+            profile.external_id = Some(external_id.clone());
             tables.external_ids.insert(key, principal);
-            tables.principals.insert(principal, Some(external_id.clone()));
             Ok(principal)
         })
         .await?
+    }
+
+    async fn profile(&self, principal: Principal) -> StoreResult<Option<Profile>> {
+        self.call(|tables| tables.principals.get(&principal).cloned()).await
+    }
+
+    async fn update_profile(&self, principal: Principal, patch: &ProfilePatch, _: Timestamp) -> StoreResult<bool> {
+        self.call(|tables| update(tables, principal, patch)).await
+    }
+
+    async fn share_conversation(&self, one: Principal, other: Principal) -> StoreResult<bool> {
+        self.call(|tables| {
+            let mut all = tables.conversations.values();
+            all.any(|row| row.present(one).is_some() && row.present(other).is_some())
+        })
+        .await
     }
 }
 
@@ -219,6 +276,14 @@ impl AuditStore for MemoryStore {
             let above = tables.conversations.range((lower, Bound::Unbounded));
             let limit = usize::try_from(limit).unwrap_or(usize::MAX);
             above.take(limit).map(|(id, _)| *id).collect()
+        })
+        .await
+    }
+
+    async fn totals(&self) -> StoreResult<Totals> {
+        self.call(|tables| Totals {
+            conversations: u64::try_from(tables.conversations.len()).unwrap_or(u64::MAX),
+            principals: u64::try_from(tables.principals.len()).unwrap_or(u64::MAX),
         })
         .await
     }

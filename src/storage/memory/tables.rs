@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::domain::{
     Annotated, Change, ChangeSeq, ClientMessageId, ConversationId, CountNo, DeviceId, Emoji, Event, ExternalId, Head,
-    Header, Marked, Member, Membership, Message, MessageId, Principal, PrincipalType, Reactor, Seq, Timestamp,
+    Header, Marked, Member, Membership, Message, MessageId, Principal, PrincipalType, Profile, Reactor, Seq, Timestamp,
 };
 use crate::storage::{Commit, CommitError, CommitResult};
 
@@ -15,7 +15,7 @@ pub(super) struct Tables {
     pub(super) conversations: BTreeMap<ConversationId, ConversationRow>,
     pub(super) creation_keys: BTreeMap<String, ConversationId>,
     pub(super) message_places: BTreeMap<MessageId, (ConversationId, Seq)>,
-    pub(super) principals: BTreeMap<Principal, Option<ExternalId>>,
+    pub(super) principals: BTreeMap<Principal, Profile>,
     pub(super) external_ids: BTreeMap<(PrincipalType, ExternalId), Principal>,
     pub(super) devices: BTreeMap<(Principal, DeviceId), DeviceRow>,
     pub(super) cursors: BTreeMap<(Principal, DeviceId, ConversationId), (Seq, ChangeSeq)>,

@@ -3,7 +3,7 @@
 use super::rows::Columns;
 use super::{Dialect, SqlStore, bounded};
 use crate::domain::ConversationId;
-use crate::storage::{AuditStore, Ledger, StoreResult};
+use crate::storage::{AuditStore, Ledger, StoreResult, Totals};
 
 sql_impl! {
 impl AuditStore for SqlStore {
@@ -14,6 +14,18 @@ impl AuditStore for SqlStore {
         let query = query.bind(after.map_or(0, ConversationId::get)).bind(i64::from(limit));
         let rows = bounded(query.fetch_all(&self.pool)).await?;
         rows.iter().map(|row| Columns::<DB>::new(row).conversation_id()).collect()
+    }
+
+    async fn totals(&self) -> StoreResult<Totals> {
+        let query = sqlx::query(sql!(
+            "SELECT (SELECT COUNT(*) FROM im_conversation), (SELECT COUNT(*) FROM im_principal)"
+        ));
+        let row = bounded(query.fetch_one(&self.pool)).await?;
+        let mut columns = Columns::<DB>::new(&row);
+        Ok(Totals {
+            conversations: u64::try_from(columns.big()?).unwrap_or_default(),
+            principals: u64::try_from(columns.big()?).unwrap_or_default(),
+        })
     }
 
     async fn ledger(&self, id: ConversationId) -> StoreResult<Option<Ledger>> {

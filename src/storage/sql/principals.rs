@@ -6,7 +6,7 @@ use sqlx::QueryBuilder;
 
 use super::rows::Columns;
 use super::{Dialect, SqlStore, bounded};
-use crate::domain::{ExternalId, Principal, PrincipalType, Timestamp};
+use crate::domain::{ExternalId, Principal, PrincipalType, Profile, ProfilePatch, Timestamp};
 use crate::storage::{PrincipalStore, StoreError, StoreResult};
 
 /// Rows in one statement.
@@ -122,6 +122,55 @@ impl PrincipalStore for SqlStore {
             (None, Err(error)) => Err(error),
             (None, Ok(_)) => Err(StoreError::Inconsistent(format!("{principal} has another external_id"))),
         }
+    }
+
+    async fn profile(&self, principal: Principal) -> StoreResult<Option<Profile>> {
+        let query = sqlx::query(sql!(
+            "SELECT external_id, display_name, avatar_url, status FROM im_principal
+             WHERE principal_type = ? AND principal_id = ?"
+        ));
+        let query = query.bind(principal.kind.code()).bind(principal.id);
+        let row = bounded(query.fetch_optional(&self.pool)).await?;
+        row.map(|row| Columns::<DB>::new(&row).profile(principal)).transpose()
+    }
+
+    async fn update_profile(&self, principal: Principal, patch: &ProfilePatch, now: Timestamp) -> StoreResult<bool> {
+        let mut builder = QueryBuilder::<DB>::new("UPDATE im_principal SET updated_at = ");
+        builder.push_bind(now.millis());
+        if let Some(external_id) = &patch.external_id {
+            let key = external_id.as_ref().map(|id| id.as_str().as_bytes());
+            builder.push(", external_id = ").push_bind(key);
+        }
+        if let Some(name) = &patch.display_name {
+            builder.push(", display_name = ").push_bind(name.as_deref());
+        }
+        if let Some(url) = &patch.avatar_url {
+            builder.push(", avatar_url = ").push_bind(url.as_deref());
+        }
+        if let Some(status) = patch.status {
+            builder.push(", status = ").push_bind(status.code());
+        }
+        builder.push(" WHERE principal_type = ").push_bind(principal.kind.code());
+        builder.push(" AND principal_id = ").push_bind(principal.id);
+        let _turn = self.gate.pass().await;
+        let updated = builder.build().persistent(false).execute(&self.pool);
+        bounded(async {
+            match updated.await {
+                Err(sqlx::Error::Database(refusal)) if refusal.is_unique_violation() => Ok(false),
+                other => other.map(|_| true),
+            }
+        })
+        .await
+    }
+
+    async fn share_conversation(&self, one: Principal, other: Principal) -> StoreResult<bool> {
+        let query = sqlx::query(sql!(
+            "SELECT a.conversation_id FROM im_member a JOIN im_member b ON b.conversation_id = a.conversation_id
+             AND b.principal_type = ? AND b.principal_id = ? AND b.status = 1
+             WHERE a.principal_type = ? AND a.principal_id = ? AND a.status = 1 LIMIT 1"
+        ));
+        let query = query.bind(other.kind.code()).bind(other.id).bind(one.kind.code()).bind(one.id);
+        Ok(bounded(query.fetch_optional(&self.pool)).await?.is_some())
     }
 }
 }

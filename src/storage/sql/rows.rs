@@ -6,9 +6,9 @@ use sqlx::Row as _;
 
 use super::Dialect;
 use crate::domain::{
-    Adding, Change, ChangeSeq, ChangeType, ClientMessageId, Content, ConversationId, CountNo, Digest, Emoji, Head,
-    Header, HistoryVisibility, Kind, Member, Membership, Message, MessageId, MessageStatus, MessageType, Posting,
-    Principal, PrincipalType, Role, Seq, Status, Timestamp,
+    Adding, Change, ChangeSeq, ChangeType, ClientMessageId, Content, ConversationId, CountNo, Digest, Emoji,
+    ExternalId, Head, Header, HistoryVisibility, Kind, Member, Membership, Message, MessageId, MessageStatus,
+    MessageType, Posting, Principal, PrincipalStatus, PrincipalType, Profile, Role, Seq, Status, Timestamp,
 };
 use crate::storage::{StoreError, StoreResult};
 
@@ -112,6 +112,19 @@ impl Columns<'r> {
 
     pub(super) fn maybe_text(&mut self) -> StoreResult<Option<String>> {
         self.get()
+    }
+
+    /// `external_id, display_name, avatar_url, status`
+    pub(super) fn profile(&mut self, principal: Principal) -> StoreResult<Profile> {
+        let external_id = self.get::<Option<Vec<u8>>>()?.map(|bytes| text_of(bytes, "an external_id")).transpose()?;
+        let external_id = external_id.map(|text| ExternalId::parse(&text).map_err(|_| bad("an external_id")));
+        Ok(Profile {
+            principal,
+            external_id: external_id.transpose()?,
+            display_name: self.maybe_text()?,
+            avatar_url: self.maybe_text()?,
+            status: PrincipalStatus::from_code(self.small()?).ok_or_else(|| bad("the status of a principal"))?,
+        })
     }
 
     pub(super) fn key(&mut self) -> StoreResult<String> {

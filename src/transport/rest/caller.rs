@@ -55,6 +55,22 @@ impl FromRequest for Caller {
     }
 }
 
+/// The holder of the admin key, who may do what no token allows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operator;
+
+impl FromRequest for Operator {
+    type Error = Problem;
+    type Future = std::future::Ready<Result<Self, Problem>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        let rest = request.app_data::<web::Data<Rest>>();
+        let opens = rest.is_some_and(|rest| operator(request, &rest.operator_key).is_some());
+        let refusal = || ServiceError::new(Code::Unauthenticated, "this needs the admin key (admin.api_key)");
+        std::future::ready(if opens { Ok(Self) } else { Err(refusal().into()) })
+    }
+}
+
 /// The server itself, when the bearer is the admin key.
 pub(super) fn operator(request: &HttpRequest, key: &OperatorKey) -> Option<Origin> {
     let origin = Origin {

@@ -74,7 +74,7 @@ fn changed(changed: &service::ConversationChanged) -> Result<HttpResponse, Probl
     })
 }
 
-fn as_member(seen: &Seen) -> Result<view::Conversation<'_>, DomainError> {
+pub(super) fn as_member(seen: &Seen) -> Result<view::Conversation<'_>, DomainError> {
     let own = seen.membership.as_ref().ok_or(DomainError::NotAMember)?;
     let last = seen.last_message.as_ref().map(view::Message::from);
     Ok(view::Conversation::new(

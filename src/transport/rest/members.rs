@@ -12,6 +12,8 @@ use crate::protocol::view;
 use crate::service;
 use crate::transport::limits::{MEMBERS_BODY_BYTES_MAX, body};
 
+const NO_SUCH_MEMBER: &str = "no such member";
+
 /// `GET …/members?limit=&cursor=`, in order of joining.
 pub(super) async fn list(rest: Data<Rest>, caller: Caller, request: HttpRequest) -> Result<HttpResponse, Problem> {
     let id = conversation_id(&request)?;
@@ -42,7 +44,7 @@ pub(super) async fn add(
 /// `DELETE …/members/{type}/{id}`; oneself = leaving.
 pub(super) async fn remove(rest: Data<Rest>, caller: Caller, request: HttpRequest) -> Result<HttpResponse, Problem> {
     let id = conversation_id(&request)?;
-    let target = principal(&request)?;
+    let target = principal(&request, NO_SUCH_MEMBER)?;
     let origin = caller.origin(&request)?;
     changed(&rest.conversations.remove_member(origin, id, target).await?)
 }
@@ -55,7 +57,7 @@ pub(super) async fn set_role(
     payload: Payload,
 ) -> Result<HttpResponse, Problem> {
     let id = conversation_id(&request)?;
-    let target = principal(&request)?;
+    let target = principal(&request, NO_SUCH_MEMBER)?;
     let origin = caller.origin(&request)?;
     let text = body(request.headers(), payload, rest.limits.frame_bytes).await?;
     let role = role(&Fields::of_body(&text)?)?;

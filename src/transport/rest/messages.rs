@@ -26,7 +26,12 @@ pub(super) async fn send(
     let origin = caller.origin(&request)?;
     let text = body(request.headers(), payload, rest.limits.frame_bytes).await?;
     let asked = SendMessage::read(&Fields::of_body(&text)?, rest.limits.content_bytes)?;
-    let command = Send {
+    sent(&rest.messages.send(id, sending(origin, asked)).await?)
+}
+
+/// What is asked for, in the name of `origin`.
+pub(super) fn sending(origin: Origin, asked: SendMessage) -> Send {
+    Send {
         origin,
         client_message_id: asked.client_message_id,
         message_type: asked.message_type,
@@ -34,8 +39,10 @@ pub(super) async fn send(
         content_hash: asked.content_hash,
         quoted_message_id: asked.quoted_message_id,
         expected_last_seq: asked.expected_last_seq,
-    };
-    let done = rest.messages.send(id, command).await?;
+    }
+}
+
+pub(super) fn sent(done: &crate::service::Sent) -> Result<HttpResponse, Problem> {
     let body = Sent {
         message: view::Message::from(&done.message),
         duplicate: done.duplicate,

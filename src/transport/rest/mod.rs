@@ -3,6 +3,7 @@
 //! Never here: a rule, or a check of rights; those are asked of `service`, and there of the writer.
 //! Order of refusal: the token first ([`Caller`] is extracted before the body is read), then syntax, then the rest.
 
+mod admin;
 mod caller;
 mod conversations;
 mod cursor;
@@ -13,6 +14,7 @@ mod messages;
 mod problem;
 mod query;
 mod reply;
+mod users;
 
 use std::sync::Arc;
 
@@ -22,10 +24,11 @@ pub use caller::{Caller, bearer};
 pub use problem::{Problem, problems};
 
 use super::limits::Limits;
-use crate::auth::{Authenticator, OperatorKey};
+use crate::auth::{Authenticator, OperatorKey, Signer};
 use crate::clock::Clock;
+use crate::delivery::Delivery;
 use crate::domain::Code;
-use crate::service::{Conversations, Devices, Health, Messages, Principals, ServiceError};
+use crate::service::{Conversations, Devices, Health, Messages, Principals, ServiceError, Users};
 
 /// What the REST door needs; `app` makes one and shares it with all workers.
 pub struct Rest {
@@ -43,6 +46,12 @@ pub struct Rest {
     pub devices: Arc<Devices>,
     /// For load balancers.
     pub health: Arc<Health>,
+    /// Who is how to be shown, and who may use the server.
+    pub users: Arc<Users>,
+    /// Tells how many are connected.
+    pub delivery: Arc<Delivery>,
+    /// Makes tokens for the operator; none where only public keys are configured.
+    pub signer: Option<Signer>,
     /// Opens what only the operator may do.
     pub operator_key: OperatorKey,
     /// Bounds before parsing.
@@ -89,7 +98,10 @@ pub fn routes(rest: Arc<Rest>) -> impl FnOnce(&mut ServiceConfig) + Clone {
                     .delete(messages::delete),
             )
             .service(web::resource("/v1/messages/{message_id}/recall").post(messages::recall))
+            .service(web::resource("/v1/me").get(users::own).patch(users::change_own))
+            .service(web::resource("/v1/users/{type}/{id}").get(users::get))
             .service(web::resource("/v1/me/acks").post(me::acknowledge))
+            .configure(admin::routes)
             .default_service(web::to(nowhere));
     }
 }

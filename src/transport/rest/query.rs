@@ -50,10 +50,15 @@ pub(super) fn message_id(request: &HttpRequest) -> Result<MessageId, DomainError
 }
 
 /// `{type}/{id}` of the path.
-pub(super) fn principal(request: &HttpRequest) -> Result<Principal, DomainError> {
+pub(super) fn principal(request: &HttpRequest, unknown: &'static str) -> Result<Principal, DomainError> {
     PrincipalType::parse(segment(request, "type"))
         .and_then(|kind| Principal::parse(kind, segment(request, "id")))
-        .ok_or(DomainError::NotFound("no such member"))
+        .ok_or(DomainError::NotFound(unknown))
+}
+
+/// `{id}` of the path, of one of this kind.
+pub(super) fn user(request: &HttpRequest, kind: PrincipalType) -> Result<Principal, DomainError> {
+    Principal::parse(kind, segment(request, "id")).ok_or(DomainError::NotFound("no such user or agent"))
 }
 
 /// As it stands in the path. Ids are digits, which nobody has to encode, so nothing is decoded.

@@ -8,6 +8,7 @@ use super::Door;
 use crate::auth::Claims;
 use crate::delivery::outbox::Outbox;
 use crate::delivery::session::{Introduced, Refused, Session};
+use crate::delivery::wire::Close;
 use crate::delivery::{HubHandle, wire};
 use crate::domain::{Code, DeviceId, Principal};
 use crate::protocol::reply::Welcome;
@@ -56,14 +57,17 @@ impl Greeting {
             })),
             hub: self.hub,
         };
-        if place.hub.register(Arc::clone(&place.session), welcome).await {
-            Ok(place)
-        } else {
-            Err(ServiceError::new(
+        if !place.hub.register(Arc::clone(&place.session), welcome).await {
+            return Err(ServiceError::new(
                 Code::Unavailable,
                 "the store did not answer; come back in a moment",
-            ))
+            ));
         }
+        // Disabled while it was greeted: whoever did it may not have seen this session yet.
+        if door.principals.admit(principal).await.is_err() {
+            place.session.outbox().close(Close::Kicked);
+        }
+        Ok(place)
     }
 
     fn welcome(&self, door: &Door, principal: Principal) -> Welcome<'_> {
