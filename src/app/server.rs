@@ -21,7 +21,7 @@ use crate::config::Config;
 use crate::delivery::outbox::Bounds;
 use crate::delivery::{Delivery, Options};
 use crate::protocol::reply;
-use crate::service::{Devices, Health, Messages, Users};
+use crate::service::{Devices, Health, Inbox, Messages, Reminder, Reminders, Users};
 use crate::storage::Store;
 use crate::telemetry::RequestSpan;
 use crate::transport::limits::Limits;
@@ -50,6 +50,7 @@ struct Doors {
     health: Arc<Health>,
     handle: ServerHandle,
     serving: JoinHandle<std::io::Result<()>>,
+    reminders: JoinHandle<()>,
 }
 
 impl Server {
@@ -98,6 +99,7 @@ impl Server {
     pub async fn stop(self) {
         let doors = self.doors;
         doors.health.begin_draining();
+        doors.reminders.abort();
         tracing::info!("stopping: no new sessions, finishing what was accepted");
         let seen_red = sleep(RED_BEFORE_CLOSED.min(self.patience / 4));
         tokio::join!(doors.delivery.shut_down(self.patience), seen_red);
@@ -132,6 +134,11 @@ fn open_doors(
 ) -> anyhow::Result<(SocketAddr, Doors)> {
     let delivery = Arc::clone(&door.delivery);
     let rest = Arc::new(rest(config, core, &door, Arc::clone(&health), signer));
+    let reminders = Reminders::new(
+        Arc::clone(&core.store),
+        Arc::clone(&door.messages),
+        Arc::clone(&core.clock),
+    );
     let door = Arc::new(door);
     let server = &config.server;
     let bound = HttpServer::new({
@@ -161,12 +168,19 @@ fn open_doors(
     let running = bound.run();
     let handle = running.handle();
     let doors = Doors {
+        reminders: actix_rt::spawn(remind(reminders, Arc::clone(&delivery))),
         delivery,
         health,
         handle,
         serving: actix_rt::spawn(running),
     };
     Ok((address, doors))
+}
+
+/// Tells of what is due, until it is stopped.
+async fn remind(reminders: Reminders, delivery: Arc<Delivery>) {
+    let tell = |due: &Reminder| delivery.remind(due.principal, &due.message, &due.action);
+    reminders.watch(tell).await;
 }
 
 /// The WebSocket door.
@@ -186,6 +200,11 @@ fn door(config: &Config, core: &Core, authenticator: Authenticator, delivery: Ar
             Arc::<dyn Store>::clone(&core.store),
             Arc::clone(&core.clock),
             limits.acks_per_frame,
+        )),
+        inbox: Arc::new(Inbox::new(
+            Arc::clone(&core.store),
+            Arc::clone(&core.bus),
+            Arc::clone(&core.ids),
         )),
         delivery,
         hello_timeout: Duration::from_secs(config.server.hello_timeout_secs),
@@ -216,6 +235,7 @@ fn rest(config: &Config, core: &Core, door: &Door, health: Arc<Health>, signer: 
         conversations: Arc::clone(&core.conversations),
         messages: Arc::clone(&door.messages),
         devices: Arc::clone(&door.devices),
+        inbox: Arc::clone(&door.inbox),
         health,
         users: Arc::new(users),
         delivery: Arc::clone(&door.delivery),

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::messages::{Answer, CommandError, SessionReply, Step};
 use crate::domain::{
     Batch, Change, ChangeSeq, ClientMessageId, Command, Context, Conversation, ConversationId, DeviceId, DomainError,
-    Draft, Event, Fact, Facts, Member, Message, MessageId, Outcome, Principal, Refusal, Timestamp, Touch, Touchable,
-    visibility,
+    Draft, Event, Fact, Facts, Member, Message, MessageId, Outcome, Personal, Principal, Refusal, Timestamp, Touch,
+    Touchable, visibility,
 };
 
 /// The most commands that one commit of a conversation may hold.
@@ -150,11 +150,18 @@ pub fn weight(command: &Command) -> usize {
             touch: Touch::Edit(content),
             ..
         } => content.as_str().len(),
+        Command::Personal {
+            act: Personal::Set {
+                payload: Some(payload), ..
+            },
+            ..
+        } => payload.as_str().len(),
         Command::Touch { .. }
         | Command::RemoveMember { .. }
         | Command::Update { .. }
         | Command::SetRole { .. }
-        | Command::Dissolve { .. } => 0,
+        | Command::Dissolve { .. }
+        | Command::Personal { .. } => 0,
     }
 }
 

@@ -406,6 +406,14 @@ impl ConversationWriter {
                     let fact = store.touchable(self.id, message).await?;
                     facts.messages.insert(message, fact);
                 }
+                Fact::Position(conversation, principal, seq) => {
+                    let fact = store.position(conversation, principal, seq).await?;
+                    facts.positions.insert((conversation, principal, seq), fact);
+                }
+                Fact::Actionable(message, principal) => {
+                    let fact = store.actionable(message, principal).await?;
+                    facts.actionables.insert((message, principal), fact);
+                }
             }
         }
         self.look_up(keys, facts).await

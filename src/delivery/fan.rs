@@ -8,7 +8,8 @@ use super::sessions::Sessions;
 use super::wire;
 use crate::conversation::{Answer, Committed, SessionReply, Step};
 use crate::domain::{
-    Annotated, ChangeSeq, ConversationId, CountNo, DeviceId, Event, Marks, Member, Membership, Message, Principal, Seq,
+    Annotated, ChangeSeq, ConversationId, CountNo, DeviceId, Event, Kind, Marks, Member, Membership, Message,
+    Principal, Seq,
 };
 use crate::protocol::reply::Push;
 use crate::protocol::view;
@@ -43,6 +44,13 @@ pub enum Item {
     /// The principal is a member from here on: tells its sessions, and they get what follows.
     Join {
         /// Who.
+        principal: Principal,
+        /// The finished frame; none for what joins in silence.
+        frame: Option<Bytes>,
+    },
+    /// For every session of one principal, whether they listen here or not.
+    Own {
+        /// Whose.
         principal: Principal,
         /// The finished frame.
         frame: Bytes,
@@ -82,8 +90,9 @@ pub struct Hidden {
 impl Item {
     pub(super) fn bytes(&self) -> usize {
         match self {
+            Self::Join { frame, .. } => frame.as_ref().map_or(0, Bytes::len),
             Self::Push { frame, .. }
-            | Self::Join { frame, .. }
+            | Self::Own { frame, .. }
             | Self::Leave { frame, .. }
             | Self::Typing { frame, .. } => frame.len(),
             Self::Reply { .. } => 256, // about what will be written
@@ -147,6 +156,19 @@ fn of_event(committed: &Committed, at: usize, event: &Event, sessions: &Sessions
                 reacted,
             });
         }
+        Event::ReadMoved {
+            conversation_id,
+            principal,
+            seq,
+            peer,
+            ..
+        } => {
+            let frame = |peer| Item::Own {
+                principal: peer,
+                frame: wire::text(&Push::read(*conversation_id, *principal, *seq)),
+            };
+            items.extend(peer.filter(|peer| sessions.is_online(*peer)).map(frame));
+        }
         Event::Changed {
             change,
             message,
@@ -172,7 +194,11 @@ fn of_event(committed: &Committed, at: usize, event: &Event, sessions: &Sessions
             });
         }
         // Told by the change that follows.
-        Event::RoleChanged { .. } | Event::HeaderChanged { .. } | Event::MessageChanged { .. } => {}
+        Event::RoleChanged { .. }
+        | Event::HeaderChanged { .. }
+        | Event::MessageChanged { .. }
+        | Event::SettingsChanged { .. }
+        | Event::ActionChanged { .. } => {}
     }
 }
 
@@ -226,6 +252,11 @@ fn new_message(committed: &Committed, message: &Message, sessions: &Sessions) ->
 
 /// The conversation as a new member sees it: after the whole commit, nothing unread.
 fn join(committed: &Committed, at: usize, member: &Member) -> Item {
+    if committed.header.kind == Kind::Inbox {
+        // It is where one's own acts are counted; nobody has to be told that it is there.
+        let principal = member.principal;
+        return Item::Join { principal, frame: None };
+    }
     let membership = Membership {
         member: *member,
         last_read_seq: member.joined_seq,
@@ -240,14 +271,14 @@ fn join(committed: &Committed, at: usize, member: &Member) -> Item {
         &committed.header,
         &committed.head,
         u64::try_from(committed.member_count).unwrap_or(u64::MAX),
-        view::Me::new(&membership, 0),
+        view::Me::new(&membership, 0, 0),
         last_message(committed, at, member.principal).map(view::Message::unmarked),
     );
     Item::Join {
         principal: member.principal,
-        frame: wire::text(&Push::ConversationJoined {
+        frame: Some(wire::text(&Push::ConversationJoined {
             conversation: Box::new(view),
-        }),
+        })),
     }
 }
 

@@ -9,14 +9,14 @@ use dashmap::DashMap;
 use tokio::time::Instant;
 
 use super::Options;
-use super::fan;
+use super::fan::{self, Fan, Item};
 use super::hub::{Answered, Deliver};
 use super::outbox::{CONTROL_GRACE, Outbox};
 use super::shared::{HubHandle, Shared};
 use super::wire::{self, Close};
 use crate::clock::Clock;
 use crate::conversation::{Answer, Committed, Publisher, SessionReply};
-use crate::domain::{DeviceId, Principal};
+use crate::domain::{Action, DeviceId, Marked, Principal};
 use crate::protocol::reply::Push;
 use crate::storage::ConversationStore;
 
@@ -84,6 +84,25 @@ impl Delivery {
         for session in self.shared.sessions.of(principal) {
             session.outbox().close(Close::Kicked);
         }
+    }
+
+    /// Tells the devices of `principal` that a reminder is due.
+    pub fn remind(&self, principal: Principal, message: &Marked, action: &Action) {
+        if !self.shared.sessions.is_online(principal) {
+            return;
+        }
+        let fired = Push::ReminderFired {
+            message: message.into(),
+            action: action.into(),
+        };
+        let fan = Arc::new(Fan {
+            conversation_id: action.conversation_id,
+            items: vec![Item::Own {
+                principal,
+                frame: wire::text(&fired),
+            }],
+        });
+        self.shared.each_hub(|hub| hub.send(Deliver(Arc::clone(&fan))));
     }
 
     /// How many bytes may wait for one connection.

@@ -31,6 +31,8 @@ pub enum Asked {
     Send(Sending),
     /// `message.edit` or `message.recall`
     Touch,
+    /// `read`
+    Read,
 }
 
 /// A send that waits.

@@ -20,10 +20,18 @@ pub enum ChangeType {
     MemberUpdated,
     /// Fields of the conversation changed; payload: those fields.
     ConversationUpdated,
+    /// In an INBOX: its user has read; payload `{conversation_id, last_read_seq, unread_count}`.
+    Read,
+    /// In an INBOX: its user has other settings; payload: those of the conversation.
+    SettingsUpdated,
+    /// In an INBOX: its user has set an action; payload: the action.
+    ActionSet,
+    /// In an INBOX: its user has taken an action back; payload: the action.
+    ActionCleared,
 }
 
 impl ChangeType {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 11] = [
         Self::Edited,
         Self::Recalled,
         Self::Deleted,
@@ -31,6 +39,10 @@ impl ChangeType {
         Self::MemberRemoved,
         Self::MemberUpdated,
         Self::ConversationUpdated,
+        Self::Read,
+        Self::SettingsUpdated,
+        Self::ActionSet,
+        Self::ActionCleared,
     ];
 
     /// The word of the wire and of the store.
@@ -44,6 +56,10 @@ impl ChangeType {
             Self::MemberRemoved => "MEMBER_REMOVED",
             Self::MemberUpdated => "MEMBER_UPDATED",
             Self::ConversationUpdated => "CONVERSATION_UPDATED",
+            Self::Read => "READ",
+            Self::SettingsUpdated => "SETTINGS_UPDATED",
+            Self::ActionSet => "ACTION_SET",
+            Self::ActionCleared => "ACTION_CLEARED",
         }
     }
 

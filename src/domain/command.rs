@@ -5,6 +5,7 @@ use super::content::{Content, MessageType};
 use super::conversation::{Adding, HistoryVisibility, Kind, Posting};
 use super::ids::{ClientMessageId, ClientRequestId, DeviceId, MessageId, Principal, Seq, Timestamp};
 use super::member::Role;
+use super::personal::Personal;
 use super::subject::Subject;
 
 /// Who acts, and on which device (that device learns the result from its reply and is spared the push).
@@ -62,6 +63,13 @@ pub enum Command {
     Dissolve {
         /// Who.
         origin: Origin,
+    },
+    /// Of an INBOX: what its user does for themselves.
+    Personal {
+        /// The user.
+        origin: Origin,
+        /// What.
+        act: Personal,
     },
     /// Ends a membership: `target` = the actor is leaving.
     RemoveMember {

@@ -109,6 +109,12 @@ impl CreationKey {
         Self(format!("direct/{}/{}", one.min(other), one.max(other)))
     }
 
+    /// The one INBOX of a principal.
+    #[must_use]
+    pub fn inbox(owner: Principal) -> Self {
+        Self(format!("inbox/{owner}"))
+    }
+
     /// A group that its creator named by a `client_request_id`.
     #[must_use]
     pub fn request(creator: Principal, key: &ClientRequestId) -> Self {
@@ -238,6 +244,8 @@ impl Conversation {
     fn apply_to_existing(&mut self, event: &Event) {
         match event {
             Event::Created { .. } => {}
+            // Rows of other conversations, and the user's own: a writer holds nothing of them.
+            Event::ReadMoved { .. } | Event::SettingsChanged { .. } | Event::ActionChanged { .. } => {}
             Event::MessageSent { message, .. } => {
                 self.head.last_seq = message.seq;
                 self.head.last_count_no = message.count_no;

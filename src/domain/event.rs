@@ -5,9 +5,10 @@ use std::sync::Arc;
 use super::annotated::Annotated;
 use super::change::Change;
 use super::conversation::{CreationKey, Header};
-use super::ids::{DeviceId, Principal, Seq};
+use super::ids::{ConversationId, CountNo, DeviceId, Principal, Seq};
 use super::member::{Member, Role};
 use super::message::Message;
+use super::personal::{Action, SettingsPatch};
 
 /// One fact of a conversation, in the order in which it became true.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +59,35 @@ pub enum Event {
         message: Arc<Message>,
         /// The newest message that still stands; recalling the newest moves it back (B59).
         last_message_seq: Seq,
+    },
+    /// In an INBOX: its user has read another conversation up to here. Never back (INV-READ-1).
+    ReadMoved {
+        /// Which one.
+        conversation_id: ConversationId,
+        /// Whose position.
+        principal: Principal,
+        /// Up to here.
+        seq: Seq,
+        /// `count_no` there.
+        count_no: CountNo,
+        /// The other one of a DIRECT, who is told too.
+        peer: Option<Principal>,
+    },
+    /// In an INBOX: its user has other settings for another conversation.
+    SettingsChanged {
+        /// Which one.
+        conversation_id: ConversationId,
+        /// Whose.
+        principal: Principal,
+        /// What changes.
+        patch: SettingsPatch,
+    },
+    /// In an INBOX: an action of its user.
+    ActionChanged {
+        /// Whose.
+        principal: Principal,
+        /// The whole of it.
+        action: Action,
     },
     /// An entry of the change log; it stands after the fact that it reports.
     Changed {

@@ -17,10 +17,12 @@ pub mod ids;
 pub mod json;
 pub mod member;
 pub mod message;
+pub mod personal;
 pub mod policy;
 pub mod profile;
 pub mod snowflake;
 pub mod subject;
+pub mod time;
 pub mod visibility;
 
 pub use annotated::{Annotated, Marked, Marks, Reaction, Reactor, Tally};
@@ -41,5 +43,6 @@ pub use ids::{
 };
 pub use member::{Member, Membership, Role};
 pub use message::{KeyRecord, Message, MessageStatus};
+pub use personal::{Action, ActionType, Actionable, Personal, Position, Receipt, Settings, SettingsPatch};
 pub use profile::{PrincipalStatus, Profile, ProfilePatch};
 pub use subject::{Name, Subject};

@@ -62,6 +62,11 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// A truth value.
+    pub fn flag(&self, name: &'static str) -> Result<Option<bool>, InvalidField> {
+        self.read(name, "must be true or false")
+    }
+
     /// A number of 0 to 2^63-1.
     pub fn number(&self, name: &'static str) -> Result<Option<i64>, InvalidField> {
         const HINT: &str = "must be a whole number of 0 to 2^63-1";

@@ -12,7 +12,7 @@ pub const HISTORY_LIMIT_DEFAULT: u32 = 50;
 pub const HISTORY_LIMIT_MAX: u32 = 200;
 
 /// Known words that this server does not offer (yet).
-const NOT_OFFERED: [&str; 5] = ["read", "sync", "stream.open", "stream.append", "stream.finish"];
+const NOT_OFFERED: [&str; 4] = ["sync", "stream.open", "stream.append", "stream.finish"];
 
 /// A text frame, read as far as it can be read.
 #[derive(Debug)]
@@ -54,6 +54,13 @@ pub enum Frame<'a> {
     },
     /// Which messages and changes have arrived on this device.
     Acknowledge(Vec<Acknowledged>),
+    /// The user has read.
+    Read {
+        /// Where.
+        conversation_id: ConversationId,
+        /// Up to here.
+        seq: Seq,
+    },
     /// A page of history.
     History(History),
     /// Are you there? The answer stands behind everything that was queued before.
@@ -141,6 +148,10 @@ fn typed<'a>(fields: &Fields<'a>, id: Option<u64>, content_bytes_max: usize) -> 
             message_id: message_id(fields)?,
         },
         "message.ack" => Frame::Acknowledge(acknowledged(fields)?),
+        "read" => Frame::Read {
+            conversation_id: conversation_id(fields)?,
+            seq: seq(fields)?,
+        },
         "history" => Frame::History(history(fields)?),
         "ping" => Frame::Ping,
         later if NOT_OFFERED.contains(&later) => return unknown("is known, but this server does not offer it yet"),
@@ -160,6 +171,14 @@ fn hello<'a>(fields: &Fields<'a>) -> Result<Hello<'a>, InvalidField> {
 
 fn conversation_id(fields: &Fields<'_>) -> Result<ConversationId, InvalidField> {
     required("conversation_id", fields.id("conversation_id", ConversationId::parse)?)
+}
+
+/// `seq` of a read, of a frame or of a REST body.
+///
+/// # Errors
+/// `invalid_request`.
+pub fn seq(fields: &Fields<'_>) -> Result<Seq, InvalidField> {
+    Ok(Seq::new(required("seq", fields.number("seq")?)?))
 }
 
 fn message_id(fields: &Fields<'_>) -> Result<MessageId, InvalidField> {
@@ -230,9 +249,9 @@ mod tests {
             ("{\"id\":1.5,\"type\":\"ping\"}", None, "id"),
             ("{\"id\":502,\"type\":\"history\"}", Some(502), "conversation_id"),
             (
-                "{\"id\":503,\"type\":\"read\",\"conversation_id\":7}",
+                "{\"id\":503,\"type\":\"read\",\"conversation_id\":\"7\",\"seq\":-1}",
                 Some(503),
-                "type",
+                "seq",
             ),
             ("{\"id\":504,\"type\":\"message.send\"}", Some(504), "conversation_id"),
             ("{\"id\":505,\"type\":\"message.ack\",\"acks\":7}", Some(505), "acks"),

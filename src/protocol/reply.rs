@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::fields::Fields;
 use super::{convert, view};
 use crate::domain::{self, Code, Timestamp};
 
@@ -93,6 +94,20 @@ pub struct Touched<'a> {
     pub message: view::Message<'a>,
     /// What this device has to count; `null` where nothing changed.
     pub change: Option<view::Change<'a>>,
+}
+
+/// `ok` to a read.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename = "ok")]
+pub struct Read {
+    /// The frame's `id`.
+    pub reply_to: u64,
+    /// Where you stand now.
+    pub last_read_seq: i64,
+    /// What is above it.
+    pub unread_count: u64,
+    /// Of your INBOX; `null` where nothing moved.
+    pub change_seq: Option<i64>,
 }
 
 /// `history`
@@ -200,6 +215,34 @@ pub enum Push<'a> {
         /// LEFT or REMOVED.
         reason: &'static str,
     },
+    /// Somebody has read: you on another device, or the other one of a DIRECT.
+    #[serde(rename = "read.updated")]
+    ReadUpdated {
+        /// Where.
+        #[serde(serialize_with = "convert::decimal")]
+        conversation_id: i64,
+        /// Who.
+        principal: view::Principal,
+        /// Up to here.
+        last_read_seq: i64,
+        /// What only you learn of yourself.
+        #[serde(flatten)]
+        own: Option<OwnRead>,
+    },
+    /// Your own state has changed.
+    #[serde(rename = "inbox.changed")]
+    InboxChanged {
+        /// The entry of your INBOX's change log.
+        change: view::Change<'a>,
+    },
+    /// A reminder is due.
+    #[serde(rename = "reminder.fired")]
+    ReminderFired {
+        /// Of this message, as it is now.
+        message: view::Message<'a>,
+        /// As you set it.
+        action: view::Action<'a>,
+    },
     /// Somebody is writing.
     #[serde(rename = "typing")]
     Typing {
@@ -219,6 +262,41 @@ pub enum Push<'a> {
     },
 }
 
+/// What a user's own devices learn of a read besides.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct OwnRead {
+    unread_count: u64,
+    change_seq: i64,
+}
+
+impl Push<'_> {
+    /// `read.updated` as the other one of a DIRECT sees it.
+    #[must_use]
+    pub fn read(conversation_id: domain::ConversationId, principal: domain::Principal, seq: domain::Seq) -> Self {
+        Self::ReadUpdated {
+            conversation_id: conversation_id.get(),
+            principal: principal.into(),
+            last_read_seq: seq.get(),
+            own: None,
+        }
+    }
+
+    /// `read.updated` as the reader's own devices see it: the payload of a READ, by its names.
+    fn own_read(change: &domain::Change) -> Option<Self> {
+        let fields = Fields::parse(change.payload.as_ref()?.as_str())?;
+        let conversation_id = fields.id("conversation_id", domain::ConversationId::parse).ok()??;
+        Some(Self::ReadUpdated {
+            conversation_id: conversation_id.get(),
+            principal: change.actor.into(),
+            last_read_seq: fields.number("last_read_seq").ok()??,
+            own: Some(OwnRead {
+                unread_count: u64::try_from(fields.number("unread_count").ok()??).ok()?,
+                change_seq: change.change_seq.get(),
+            }),
+        })
+    }
+}
+
 impl<'a> Push<'a> {
     /// The push that reports a change, with the message that it is about.
     #[must_use]
@@ -228,6 +306,10 @@ impl<'a> Push<'a> {
             domain::ChangeType::Edited => Self::MessageEdited { change: view },
             domain::ChangeType::Recalled => Self::MessageRecalled { change: view },
             domain::ChangeType::Deleted => Self::MessageDeleted { change: view },
+            domain::ChangeType::Read => Self::own_read(change).unwrap_or(Self::InboxChanged { change: view }),
+            domain::ChangeType::SettingsUpdated | domain::ChangeType::ActionSet | domain::ChangeType::ActionCleared => {
+                Self::InboxChanged { change: view }
+            }
             _ => Self::ConversationChanged { change: view },
         }
     }

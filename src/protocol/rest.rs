@@ -7,9 +7,12 @@ use serde::Serialize;
 use super::fields::{Fields, required};
 use super::frame::{self, Acknowledged};
 use super::view;
+use crate::domain::personal::{PAYLOAD_BYTES_MAX, check_action};
+use crate::domain::time::parse_rfc3339;
 use crate::domain::{
-    Adding, ClientMessageId, ClientRequestId, Content, DeviceId, Digest, DomainError, HeaderPatch, HistoryVisibility,
-    InvalidField, Kind, MessageId, MessageType, NewConversation, Posting, Role, Seq, Subject, chain,
+    ActionType, Adding, ClientMessageId, ClientRequestId, Content, ConversationId, DeviceId, Digest, DomainError,
+    HeaderPatch, HistoryVisibility, InvalidField, Kind, MessageId, MessageType, NewConversation, Personal, Posting,
+    Role, Seq, Subject, chain,
 };
 
 /// The most principals that one request may name. The SYSTEM message that lists them goes to every member who is
@@ -181,6 +184,84 @@ pub fn role(fields: &Fields<'_>) -> Result<Role, InvalidField> {
 pub fn members(fields: &Fields<'_>) -> Result<Vec<Subject>, InvalidField> {
     let members = fields.subjects("members", MEMBERS_NAMED_MAX, MEMBERS_HINT)?;
     required("members", members)
+}
+
+/// `PUT /v1/conversations/{id}/me`: `null` unsets, absent leaves.
+///
+/// # Errors
+/// `invalid_request` with the field's name.
+pub fn settings(fields: &Fields<'_>, conversation_id: ConversationId) -> Result<Personal, InvalidField> {
+    let flag = |name| {
+        Ok::<_, InvalidField>(
+            fields
+                .patch(name, |fields| fields.flag(name))?
+                .map(Option::unwrap_or_default),
+        )
+    };
+    Ok(Personal::Settings {
+        conversation_id,
+        muted: flag("muted")?,
+        pinned: flag("pinned")?,
+        marked_unread: flag("marked_unread")?,
+    })
+}
+
+/// `POST /v1/conversations/{id}/clear`
+///
+/// # Errors
+/// `invalid_request` with the field's name.
+pub fn clearing(fields: &Fields<'_>, conversation_id: ConversationId) -> Result<Personal, InvalidField> {
+    Ok(Personal::Clear {
+        conversation_id,
+        up_to_seq: Seq::new(required("up_to_seq", fields.number("up_to_seq")?)?),
+    })
+}
+
+/// `PUT /v1/messages/{id}/actions/{action_type}`
+///
+/// # Errors
+/// `invalid_request` with the field's name, `payload_too_large`.
+pub fn action(fields: &Fields<'_>, message_id: MessageId, action_type: ActionType) -> Result<Personal, DomainError> {
+    const TIME: InvalidField = InvalidField::new("remind_at", "must be a time as RFC 3339 has it");
+    let remind_at = match fields.text("remind_at")? {
+        Some(text) => Some(parse_rfc3339(&text).ok_or(TIME)?),
+        None => None,
+    };
+    check_action(action_type, remind_at)?;
+    let payload = fields.raw("payload").map(|raw| {
+        Content::compact(raw, PAYLOAD_BYTES_MAX).map_err(|error| match error {
+            DomainError::Invalid(invalid) => InvalidField::new("payload", invalid.hint).into(),
+            other => other,
+        })
+    });
+    Ok(Personal::Set {
+        message_id,
+        action_type,
+        remind_at,
+        payload: payload.transpose()?,
+    })
+}
+
+/// The answer to `POST /v1/conversations/{id}/read`.
+#[derive(Debug, Serialize)]
+pub struct Read {
+    /// Where the reader stands now.
+    pub last_read_seq: i64,
+    /// What is above it.
+    pub unread_count: u64,
+    /// Of the reader's INBOX; `null` where nothing moved.
+    pub change_seq: Option<i64>,
+}
+
+/// Who has read a message, and whom it has reached.
+#[derive(Debug, Serialize)]
+pub struct Receipts {
+    /// Have read it.
+    pub read: Vec<view::Principal>,
+    /// A device of theirs has acknowledged it.
+    pub delivered: Vec<view::Principal>,
+    /// Neither.
+    pub pending: Vec<view::Principal>,
 }
 
 /// `POST /v1/me/acks`: the same fields as `message.ack`, and the device.

@@ -187,6 +187,36 @@ impl<'a> From<&'a domain::Profile> for Profile<'a> {
     }
 }
 
+/// What a user has done with a message for themselves.
+#[derive(Debug, Serialize)]
+pub struct Action<'a> {
+    action_type: &'static str,
+    #[serde(serialize_with = "convert::decimal")]
+    message_id: i64,
+    #[serde(serialize_with = "convert::decimal")]
+    conversation_id: i64,
+    status: &'static str,
+    #[serde(serialize_with = "convert::optional_time")]
+    remind_at: Option<domain::Timestamp>,
+    payload: Option<&'a RawValue>,
+    #[serde(serialize_with = "convert::time")]
+    updated_at: domain::Timestamp,
+}
+
+impl<'a> From<&'a domain::Action> for Action<'a> {
+    fn from(action: &'a domain::Action) -> Self {
+        Self {
+            action_type: action.action_type.as_str(),
+            message_id: action.message_id.get(),
+            conversation_id: action.conversation_id.get(),
+            status: action.status(),
+            remind_at: action.remind_at,
+            payload: action.payload.as_ref().map(|payload| convert::raw(payload.as_str())),
+            updated_at: action.updated_at,
+        }
+    }
+}
+
 /// A member, as others see one.
 #[derive(Debug, Serialize)]
 pub struct Member {
@@ -214,7 +244,7 @@ pub struct Me {
     role: &'static str,
     last_read_seq: i64,
     unread_count: u64,
-    mention_count: i64,
+    mention_count: u64,
     marked_unread: bool,
     muted: bool,
     pinned: bool,
@@ -225,12 +255,12 @@ pub struct Me {
 impl Me {
     /// From a membership and the head that it is counted against.
     #[must_use]
-    pub fn new(membership: &domain::Membership, unread_count: u64) -> Self {
+    pub fn new(membership: &domain::Membership, unread_count: u64, mention_count: u64) -> Self {
         Self {
             role: membership.member.role.as_str(),
             last_read_seq: membership.last_read_seq.get(),
             unread_count,
-            mention_count: 0,
+            mention_count,
             marked_unread: membership.marked_unread,
             muted: membership.muted,
             pinned: membership.pinned,

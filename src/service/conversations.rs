@@ -51,6 +51,17 @@ pub struct Page<T, P> {
     pub next: Option<P>,
 }
 
+impl<T, P> Page<T, P> {
+    /// Cuts what was read, one more than asked for, to a page.
+    pub(super) fn cut(mut items: Vec<T>, limit: u32, position: impl Fn(&T) -> P) -> Self {
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let more = items.len() > limit;
+        items.truncate(limit);
+        let next = items.last().filter(|_| more).map(position);
+        Self { items, next }
+    }
+}
+
 /// Use cases around conversations and their members.
 pub struct Conversations {
     store: Arc<dyn Store>,
@@ -189,7 +200,7 @@ impl Conversations {
     ) -> Result<Page<Seen, ListPosition>, ServiceError> {
         let found = self.store.list(viewer, after, limit.saturating_add(1)).await?;
         let items = found.into_iter().map(only_visible).collect();
-        Ok(page(items, limit, |last: &Seen| ListPosition {
+        Ok(Page::cut(items, limit, |last: &Seen| ListPosition {
             pinned: last.membership.is_some_and(|membership| membership.pinned),
             last_activity_at: last.head.last_activity_at,
             conversation_id: last.header.conversation_id,
@@ -209,7 +220,7 @@ impl Conversations {
     ) -> Result<Page<Member, MemberPosition>, ServiceError> {
         member_access(self.store.as_ref(), id, viewer).await?;
         let found = self.store.members(id, after, limit.saturating_add(1)).await?;
-        Ok(page(found, limit, |last: &Member| MemberPosition {
+        Ok(Page::cut(found, limit, |last: &Member| MemberPosition {
             joined_seq: last.joined_seq,
             principal: last.principal,
         }))
@@ -310,15 +321,6 @@ fn only_visible(mut seen: Seen) -> Seen {
         .last_message
         .filter(|last| first.is_some_and(|first| last.message.seq >= first));
     seen
-}
-
-/// Cuts what was read, one more than asked for, to a page.
-fn page<T, P>(mut items: Vec<T>, limit: u32, position: impl Fn(&T) -> P) -> Page<T, P> {
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let more = items.len() > limit;
-    items.truncate(limit);
-    let next = items.last().filter(|_| more).map(position);
-    Page { items, next }
 }
 
 fn unknown_outcome() -> ServiceError {

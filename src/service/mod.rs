@@ -9,8 +9,10 @@ mod conversations;
 mod devices;
 mod error;
 mod health;
+mod inbox;
 mod messages;
 mod principals;
+mod reminders;
 #[cfg(test)]
 mod tests;
 mod users;
@@ -20,10 +22,12 @@ pub use conversations::{ConversationChanged, Conversations, Made, MembersChanged
 pub use devices::Devices;
 pub use error::{Extra, ServiceError};
 pub use health::Health;
+pub use inbox::{Inbox, ReadUpTo, Receipts};
 pub use messages::{HistoryPage, HistoryQuery, Messages, Sent, Touched};
 pub use principals::{PRINCIPALS_CACHED_MAX, Principals, STATUS_KNOWN_FOR};
+pub use reminders::{Reminder, Reminders};
 pub use users::{Disconnect, Users};
 
 // Readers' words of the store that the doors pass on.
 pub use crate::domain::NewConversation;
-pub use crate::storage::{DeviceCursor, ListPosition, MemberPosition, Seen, Totals};
+pub use crate::storage::{ActionPosition, DeviceCursor, ListPosition, MemberPosition, Seen, Totals};

@@ -18,9 +18,10 @@ use async_trait::async_trait;
 use thiserror::Error;
 
 use crate::domain::{
-    Annotated, Change, ChangeSeq, ClientMessageId, Conversation, ConversationId, Counters, CreationKey, DeviceId,
-    Event, ExternalId, Head, Header, KeyRecord, Marked, Marks, Member, Membership, Message, MessageId, Principal,
-    PrincipalType, Profile, ProfilePatch, Quotable, Seq, Timestamp, Touchable,
+    Action, ActionType, Actionable, Annotated, Change, ChangeSeq, ClientMessageId, Conversation, ConversationId,
+    Counters, CreationKey, DeviceId, Event, ExternalId, Head, Header, KeyRecord, Marked, Marks, Member, Membership,
+    Message, MessageId, Position, Principal, PrincipalType, Profile, ProfilePatch, Quotable, Receipt, Seq, Timestamp,
+    Touchable,
 };
 
 /// Why a read or a small write failed. Inside words only: clients get a code and a `trace_id`.
@@ -101,8 +102,10 @@ pub struct Seen {
     pub member_count: u64,
     /// The viewer's; `None` = not a member (any more).
     pub membership: Option<Membership>,
-    /// What the viewer has not read: sent by USER or AGENT, not gone (INV-UNREAD-1).
+    /// What the viewer has not read: sent by USER or AGENT, not gone, not cleared or deleted by the viewer (INV-UNREAD-1).
     pub unread_count: u64,
+    /// Those of them whose present text mentions the viewer or all.
+    pub mention_count: u64,
     /// The newest message that is not RECALLED or DELETED, with what is on it.
     pub last_message: Option<Marked>,
 }
@@ -237,6 +240,48 @@ pub trait PrincipalStore: Send + Sync {
     async fn share_conversation(&self, one: Principal, other: Principal) -> StoreResult<bool>;
 }
 
+/// Where a page of a user's actions ends: by type, then the newest message first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ActionPosition {
+    /// The last one's.
+    pub action_type: ActionType,
+    /// The last one's.
+    pub message_id: MessageId,
+}
+
+/// A reminder whose time has come, and whose it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DueReminder {
+    /// Who is reminded.
+    pub principal: Principal,
+    /// Of what.
+    pub action: Action,
+}
+
+/// What belongs to one user alone. It is written by commits of the user's INBOX.
+#[async_trait]
+pub trait PersonalStore: Send + Sync {
+    /// Where `principal` stands, and what would be unread with everything up to `seq` (cut to the head) read; `None` =
+    /// not a member. The cost depends neither on the history nor on the number of members.
+    async fn position(&self, id: ConversationId, principal: Principal, seq: Seq) -> StoreResult<Option<Position>>;
+    /// What an action on a message has to know; `None` = no such message, DELETED, or of a conversation in which
+    /// `principal` is no member.
+    async fn actionable(&self, message: MessageId, principal: Principal) -> StoreResult<Option<Actionable>>;
+    /// The active actions of `principal` after a position, by type (only this one, if one is given), then the newest
+    /// message first; at most `limit`.
+    async fn actions(
+        &self,
+        principal: Principal,
+        action_type: Option<ActionType>,
+        after: Option<ActionPosition>,
+        limit: u32,
+    ) -> StoreResult<Vec<Action>>;
+    /// How far the present members have come, in order of joining; at most `limit`.
+    async fn receipts(&self, id: ConversationId, limit: u32) -> StoreResult<Vec<Receipt>>;
+    /// Takes reminders that are due, the oldest first, at most `limit`: each is given to one caller only, once.
+    async fn claim_reminders(&self, now: Timestamp, limit: u32) -> StoreResult<Vec<DueReminder>>;
+}
+
 /// How far a device has acknowledged a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceCursor {
@@ -364,7 +409,7 @@ impl Durability {
 /// Everything that a server asks of its store.
 #[async_trait]
 pub trait Store:
-    ConversationStore + MessageStore + PrincipalStore + DeviceStore + NodeStore + SettingStore + AuditStore
+    ConversationStore + MessageStore + PersonalStore + PrincipalStore + DeviceStore + NodeStore + SettingStore + AuditStore
 {
     /// A writer of its own for a committer lane. Connects when it is first used, and again after a loss.
     fn writer(&self) -> Box<dyn Writer>;

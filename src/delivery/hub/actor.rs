@@ -15,7 +15,7 @@ use super::super::wire::{self, Close};
 use super::roster::Roster;
 use crate::conversation::{Answer, CommandError, SessionReply};
 use crate::domain::{ConversationId, KeyRecord, Outcome};
-use crate::protocol::reply::{Pong, Push, Sent, Touched};
+use crate::protocol::reply::{Pong, Push, Read, Sent, Touched};
 use crate::protocol::view;
 
 /// The most that may wait for a hub. Beyond it something is lost to its sessions, so all of them are cut with 4008.
@@ -109,7 +109,8 @@ impl Hub {
                     }
                 }
             }
-            Item::Join { principal, frame } => self.roster.join(conversation, *principal, frame, now),
+            Item::Join { principal, frame } => self.roster.join(conversation, *principal, frame.as_ref(), now),
+            Item::Own { principal, frame } => self.roster.tell(*principal, frame, now),
             Item::Leave { principal, frame } => self.roster.leave(conversation, *principal, frame, now),
             Item::Reply { to, answer } => {
                 if to.hub == self.index {
@@ -142,6 +143,19 @@ impl Hub {
                     change: change.map(|change| view::Change::new(change, Some(message()))),
                 })
             }
+            (
+                Asked::Read,
+                Ok(Outcome::Read {
+                    last_read_seq,
+                    unread_count,
+                    change,
+                }),
+            ) => wire::text(&Read {
+                reply_to,
+                last_read_seq: last_read_seq.get(),
+                unread_count,
+                change_seq: change.map(|change| change.change_seq.get()),
+            }),
             // No answer to what was asked: the client asks again.
             (_, Ok(_)) => {
                 let error = CommandError::Unavailable;

@@ -105,8 +105,24 @@ impl Roster {
         }
     }
 
-    /// Tells the principal's sessions that they joined, and subscribes them to what follows.
-    pub(super) fn join(&mut self, conversation: ConversationId, principal: Principal, frame: &Bytes, now: Instant) {
+    /// Gives a frame to the sessions of a principal that are welcomed.
+    pub(super) fn tell(&self, principal: Principal, frame: &Bytes, now: Instant) {
+        let ids = self.by_principal.get(&principal).map_or(&[][..], Vec::as_slice);
+        let seats = ids.iter().filter_map(|id| self.seats.get(id));
+        for seat in seats.filter(|seat| seat.loading.is_none()) {
+            seat.session.outbox().push(frame.clone(), now);
+        }
+    }
+
+    /// Tells the principal's sessions that they joined (in silence, if there is no frame), and subscribes them to what
+    /// follows.
+    pub(super) fn join(
+        &mut self,
+        conversation: ConversationId,
+        principal: Principal,
+        frame: Option<&Bytes>,
+        now: Instant,
+    ) {
         let ids = self.by_principal.get(&principal).map_or(&[][..], Vec::as_slice);
         for id in ids {
             let Some(seat) = self.seats.get_mut(id) else { continue };
@@ -114,7 +130,9 @@ impl Roster {
                 loading.moves.insert(conversation, true);
                 continue;
             }
-            seat.session.outbox().push(frame.clone(), now);
+            if let Some(frame) = frame {
+                seat.session.outbox().push(frame.clone(), now);
+            }
             if seat.conversations.insert(conversation) {
                 let listening = self.by_conversation.entry(conversation).or_default();
                 listening.push(Arc::clone(&seat.session));

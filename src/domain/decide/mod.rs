@@ -9,6 +9,7 @@ use std::sync::Arc;
 mod append;
 mod header;
 mod membership;
+mod personal;
 mod sending;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ use super::event::Event;
 use super::ids::{ClientMessageId, ConversationId, MessageId, Principal, Seq, Timestamp};
 use super::member::Member;
 use super::message::{KeyRecord, Message};
+use super::personal::{Action, Actionable, Position};
 
 /// The most members of a group.
 pub const MEMBERS_MAX: usize = 100_000;
@@ -44,13 +46,31 @@ pub enum Outcome {
     Changed(Option<Arc<Change>>),
     /// The message as it is now, and the change that was made; `None` where nothing had to change.
     Touched(Arc<Annotated>, Option<Arc<Change>>),
+    /// A user has read.
+    Read {
+        /// Their position from here on.
+        last_read_seq: Seq,
+        /// What is above it.
+        unread_count: u64,
+        /// The change of their INBOX; `None` where nothing moved.
+        change: Option<Arc<Change>>,
+    },
+    /// The user's action as it is now, and the change of their INBOX; `None` where nothing had to change.
+    Acted(Action, Option<Arc<Change>>),
 }
 
 impl Outcome {
     /// Nothing had to be stored for it.
     #[must_use]
     pub const fn is_unchanged(&self) -> bool {
-        matches!(self, Self::Duplicate(_) | Self::Changed(None) | Self::Touched(_, None))
+        matches!(
+            self,
+            Self::Duplicate(_)
+                | Self::Changed(None)
+                | Self::Touched(_, None)
+                | Self::Read { change: None, .. }
+                | Self::Acted(_, None)
+        )
     }
 }
 
@@ -78,6 +98,10 @@ pub enum Fact {
     Quote(MessageId, Principal),
     /// A message of this conversation that is to be touched.
     Message(MessageId),
+    /// Where does this principal stand in that conversation, and what if everything up to this seq were read?
+    Position(ConversationId, Principal, Seq),
+    /// A message anywhere that the principal wants to mark for themselves.
+    Actionable(MessageId, Principal),
 }
 
 /// A message as a decision about it has to know it.
@@ -117,6 +141,10 @@ pub struct Facts {
     pub quotes: HashMap<(MessageId, Principal), Option<Quotable>>,
     /// `None` = no such message in this conversation.
     pub messages: HashMap<MessageId, Option<Touchable>>,
+    /// `None` = not a member there.
+    pub positions: HashMap<(ConversationId, Principal, Seq), Option<Position>>,
+    /// `None` = no message that the principal could ever see.
+    pub actionables: HashMap<(MessageId, Principal), Option<Actionable>>,
 }
 
 /// What comes from outside into a decision.
@@ -140,6 +168,8 @@ pub struct Draft<'a> {
     keys: HashMap<(Principal, ClientMessageId), KeyRecord>,
     /// Messages as this draft leaves them.
     touched: HashMap<MessageId, Touchable>,
+    /// Of an INBOX: what its user has done in this draft.
+    acts: personal::Acts,
     member_count: usize,
     events: Vec<Event>,
 }
@@ -169,6 +199,7 @@ impl<'a> Draft<'a> {
             members: HashMap::new(),
             keys: HashMap::new(),
             touched: HashMap::new(),
+            acts: personal::Acts::default(),
             member_count: base.map_or(0, |base| base.members.len()),
             events: Vec::new(),
         }
@@ -202,6 +233,7 @@ impl<'a> Draft<'a> {
             Command::Send(send) => self.send(send, Authority::Own, context),
             Command::SendFor(send) => self.send(send, Authority::AdminKey, context),
             Command::AddMembers { origin, members } => self.add_members(origin, members, context),
+            Command::Personal { origin, act } => self.personal(origin, act, context),
             Command::RemoveMember { origin, target } => self.remove_member(origin, *target, context),
             Command::Touch {
                 origin,

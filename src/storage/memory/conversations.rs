@@ -25,28 +25,33 @@ fn list_order(position: &ListPosition) -> ListOrder {
     )
 }
 
-fn seen(row: &ConversationRow, viewer: Principal) -> Seen {
+fn seen(tables: &Tables, row: &ConversationRow, viewer: Principal) -> Seen {
+    let own = row.present(viewer);
+    let floor = own.map_or(Seq::ZERO, |own| own.last_read_seq.max(own.cleared_seq));
     Seen {
         header: Header::clone(&row.header),
         head: row.head,
         member_count: u64::try_from(row.member_count).unwrap_or(u64::MAX),
         membership: row.present(viewer).copied(),
-        unread_count: row.present(viewer).map_or(0, |membership| unread(row, membership)),
+        unread_count: own.map_or(0, |_| unread_above(tables, row, viewer, floor)),
+        mention_count: 0,
         last_message: row
             .messages
             .values()
             .rev()
-            .find(|message| !message.status.is_gone())
+            .find(|message| !message.status.is_gone() && !tables.is_hidden(message.message_id, viewer))
             .map(|message| row.marked(message, viewer)),
     }
 }
 
-/// Counted one by one: the model for what SQL finds by subtraction.
-fn unread(row: &ConversationRow, membership: &Membership) -> u64 {
-    let above = row
-        .messages
-        .range((Bound::Excluded(membership.last_read_seq), Bound::Unbounded));
-    let counts = |message: &Message| message.sender.kind != PrincipalType::System && !message.status.is_gone();
+/// Above `floor` nothing is cleared or read. Counted one by one: the model for what SQL finds by subtraction.
+pub(super) fn unread_above(tables: &Tables, row: &ConversationRow, viewer: Principal, floor: Seq) -> u64 {
+    let above = row.messages.range((Bound::Excluded(floor), Bound::Unbounded));
+    let counts = |message: &Message| {
+        message.sender.kind != PrincipalType::System
+            && !message.status.is_gone()
+            && !tables.is_hidden(message.message_id, viewer)
+    };
     let unread = above.filter(|(_, message)| counts(message)).count();
     u64::try_from(unread).unwrap_or(u64::MAX)
 }
@@ -89,7 +94,7 @@ fn list(tables: &Tables, viewer: Principal, after: Option<ListPosition>, limit: 
     found
         .into_iter()
         .take(limit)
-        .map(|(_, row)| seen(row, viewer))
+        .map(|(_, row)| seen(tables, row, viewer))
         .collect()
 }
 
@@ -120,7 +125,7 @@ impl ConversationStore for MemoryStore {
     }
 
     async fn seen(&self, id: ConversationId, viewer: Principal) -> StoreResult<Option<Seen>> {
-        self.call(|tables| tables.conversations.get(&id).map(|row| seen(row, viewer)))
+        self.call(|tables| tables.conversations.get(&id).map(|row| seen(tables, row, viewer)))
             .await
     }
 

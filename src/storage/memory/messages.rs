@@ -25,7 +25,8 @@ fn page(tables: &Tables, query: &PageQuery) -> Vec<Marked> {
     let range = row.messages.range((Bound::Excluded(query.after), upper));
     let visible = range
         .map(|(_, message)| message)
-        .filter(|message| message.status != MessageStatus::Deleted);
+        .filter(|message| message.status != MessageStatus::Deleted)
+        .filter(|message| !tables.is_hidden(message.message_id, query.viewer));
     let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
     let copy = |message: &Arc<Message>| row.marked(message, query.viewer);
     if query.oldest_first {
@@ -74,8 +75,8 @@ impl MessageStore for MemoryStore {
         .await
     }
 
-    async fn hidden(&self, _: MessageId, _: Principal) -> StoreResult<bool> {
-        self.call(|_| false).await // nothing writes deletions for oneself yet
+    async fn hidden(&self, id: MessageId, viewer: Principal) -> StoreResult<bool> {
+        self.call(|tables| tables.is_hidden(id, viewer)).await
     }
 
     async fn keys(
@@ -105,9 +106,10 @@ impl MessageStore for MemoryStore {
         self.call(|tables| {
             let message = message(tables, quoted).filter(|message| message.conversation_id == id)?;
             let mut cleared = tables.conversations.get(&id)?.cleared(message.seq);
+            let hidden = tables.is_hidden(quoted, viewer) || cleared.any(|principal| principal == viewer);
             Some(Quotable {
                 seq: message.seq,
-                gone: message.status == MessageStatus::Deleted || cleared.any(|principal| principal == viewer),
+                gone: message.status == MessageStatus::Deleted || hidden,
             })
         })
         .await
@@ -120,7 +122,7 @@ impl MessageStore for MemoryStore {
             let standing = below.rev().find(|(_, message)| !message.status.is_gone());
             Some(Touchable {
                 annotated: row.annotated(message),
-                hidden_for: row.cleared(message.seq).collect(),
+                hidden_for: tables.hidden_for(row, message),
                 standing_below: standing.map_or(Seq::ZERO, |(seq, _)| *seq),
             })
         })

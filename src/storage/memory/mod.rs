@@ -7,6 +7,7 @@
 
 mod conversations;
 mod messages;
+mod personal;
 mod rest;
 mod tables;
 #[cfg(test)]

@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::personal::ActionRow;
 use crate::domain::{
-    Annotated, Change, ChangeSeq, ClientMessageId, ConversationId, CountNo, DeviceId, Emoji, Event, ExternalId, Head,
-    Header, Marked, Member, Membership, Message, MessageId, Principal, PrincipalType, Profile, Reactor, Seq, Timestamp,
+    ActionType, Annotated, Change, ChangeSeq, ClientMessageId, ConversationId, CountNo, DeviceId, Emoji, Event,
+    ExternalId, Head, Header, Marked, Member, Membership, Message, MessageId, Principal, PrincipalType, Profile,
+    Reactor, Seq, Timestamp,
 };
 use crate::storage::{Commit, CommitError, CommitResult};
 
@@ -21,6 +23,7 @@ pub(super) struct Tables {
     pub(super) cursors: BTreeMap<(Principal, DeviceId, ConversationId), (Seq, ChangeSeq)>,
     pub(super) workers: BTreeMap<u16, WorkerRow>,
     pub(super) settings: BTreeMap<String, String>,
+    pub(super) actions: BTreeMap<(Principal, ActionType, MessageId), ActionRow>,
 }
 
 /// A conversation and what belongs to it.
@@ -72,6 +75,7 @@ impl Tables {
             if let Some(row) = self.conversations.get_mut(&id) {
                 row.apply(event);
             }
+            self.apply_personal(event);
         }
         if let Some(row) = self.conversations.get_mut(&id) {
             row.header = Arc::clone(&commit.header);
@@ -168,6 +172,8 @@ impl ConversationRow {
             Event::MessageChanged { message, .. } => {
                 self.messages.insert(message.seq, Arc::clone(message));
             }
+            // Rows of other conversations: see `personal`.
+            Event::ReadMoved { .. } | Event::SettingsChanged { .. } | Event::ActionChanged { .. } => {}
             Event::Changed { change, .. } => {
                 self.changes.insert(change.change_seq, Arc::clone(change));
             }
@@ -215,6 +221,12 @@ impl ConversationRow {
             row.membership.last_read_count_no = message.count_no;
             row.membership.marked_unread = false;
         }
+    }
+
+    /// The same, to be moved.
+    pub(super) fn present_mut(&mut self, principal: Principal) -> Option<&mut Membership> {
+        let row = self.members.get_mut(&principal).filter(|row| row.present);
+        row.map(|row| &mut row.membership)
     }
 
     /// Who has cleared away a message with this seq, former members included.

@@ -12,6 +12,7 @@ use tokio::time::timeout;
 
 use super::dialect::{Dialect, Refusal};
 use super::general::store_general;
+use super::personal::{is_personal, store_personal};
 use super::sends::{Sends, is_plain};
 use super::{ConnectOptions, Gate};
 use crate::storage::{Commit, CommitError, CommitResult, Writer};
@@ -246,6 +247,7 @@ async fn write(
     }
     if !plain {
         store_general::<DB>(connection, group).await?;
+        store_personal::<DB>(connection, group).await?;
     }
     for part in sends.parts() {
         DB::insert_messages(connection, part).await?;
@@ -276,7 +278,11 @@ impl Writer for SqlWriter {
             if !plain.is_empty() {
                 self.store(&commits, plain, &mut results).await;
             }
-            for group in general.chunks(GENERAL_PER_TRANSACTION) {
+            // What users do for themselves moves rows of other conversations: in transactions of its own, so that all
+            // of them are taken in one order.
+            let (personal, general): (Vec<usize>, Vec<usize>) =
+                general.into_iter().partition(|index| commits.get(*index).is_some_and(|commit| is_personal(commit)));
+            for group in general.chunks(GENERAL_PER_TRANSACTION).chain(personal.chunks(GENERAL_PER_TRANSACTION)) {
                 self.store(&commits, group.to_vec(), &mut results).await;
             }
             order = again;

@@ -5,29 +5,43 @@ use std::collections::HashMap;
 use super::rows::Columns;
 use super::{Dialect, SqlStore, bounded};
 use crate::domain::conversation::RecentKeys;
-use crate::domain::{Conversation, ConversationId, CreationKey, Header, Marked, Member, Membership, Principal, Seq};
+use crate::domain::{
+    Conversation, ConversationId, CreationKey, Header, Marked, Member, Membership, Message, Principal, Seq,
+};
 use crate::storage::{
     ConversationStore, ListPosition, MemberPosition, MessageStore as _, Seen, StoreError, StoreResult,
 };
 
 sql_impl! {
-fn seen_from(row: &DB::Row) -> StoreResult<Seen> {
+/// And whether the viewer has deleted the last message for themselves.
+fn seen_from(row: &DB::Row) -> StoreResult<(Seen, bool)> {
     let mut columns = Columns::<DB>::new(row);
-    Ok(Seen {
+    let mut seen = Seen {
         header: columns.header()?,
         head: columns.head()?,
         member_count: u64::try_from(columns.big()?).unwrap_or_default(),
         membership: columns.maybe_membership()?,
         unread_count: columns.maybe_big()?.and_then(|count| u64::try_from(count).ok()).unwrap_or_default(),
-        last_message: columns.maybe_message()?.map(Marked::plain),
-    })
+        mention_count: u64::try_from(columns.big()?).unwrap_or_default(),
+        last_message: None,
+    };
+    let hidden = columns.big()? > 0;
+    seen.last_message = columns.maybe_message()?.map(Marked::plain);
+    Ok((seen, hidden))
 }
 }
 
 sql_impl! {
 impl SqlStore {
     /// What is on the last messages: nothing is asked where none of them was ever changed.
-    async fn mark(&self, viewer: Principal, mut seen: Vec<Seen>) -> StoreResult<Vec<Seen>> {
+    async fn mark(&self, viewer: Principal, found: Vec<(Seen, bool)>) -> StoreResult<Vec<Seen>> {
+        let mut seen = Vec::with_capacity(found.len());
+        for (mut one, hidden) in found {
+            if let Some(last) = one.last_message.take_if(|_| hidden) {
+                one.last_message = self.newest_below(&last.message, viewer).await?.map(Marked::plain);
+            }
+            seen.push(one);
+        }
         let last = seen.iter_mut().filter_map(|seen| seen.last_message.take());
         let last = self.marked(viewer, last.map(|last| last.message).collect()).await?;
         let mut last = last.into_iter().peekable();
@@ -36,6 +50,20 @@ impl SqlStore {
             seen.last_message = last.next_if(|last| last.message.conversation_id == id);
         }
         Ok(seen)
+    }
+
+    /// The newest standing message before `last` that `viewer` has not deleted for themselves. Asked for only where the
+    /// newest is one of those that they have.
+    async fn newest_below(&self, last: &Message, viewer: Principal) -> StoreResult<Option<Message>> {
+        let query = sqlx::query(sql!(concat!(
+            "SELECT ", message_columns!(), " FROM im_message m WHERE m.conversation_id = ? AND m.seq < ?",
+            " AND m.status NOT IN (3, 4) AND NOT EXISTS (SELECT 1 FROM im_user_action a WHERE a.principal_type = ?",
+            " AND a.principal_id = ? AND a.action_type = 1 AND a.message_id = m.message_id AND a.status = 1)",
+            " ORDER BY m.seq DESC LIMIT 1"
+        )));
+        let query = query.bind(last.conversation_id.get()).bind(last.seq.get());
+        let row = bounded(query.bind(viewer.kind.code()).bind(viewer.id).fetch_optional(&self.pool)).await?;
+        row.map(|row| Columns::<DB>::new(&row).message()).transpose()
     }
 }
 }
@@ -82,7 +110,7 @@ impl ConversationStore for SqlStore {
     async fn seen(&self, id: ConversationId, viewer: Principal) -> StoreResult<Option<Seen>> {
         let query = sqlx::query(sql!(concat!(
             "SELECT ", conversation_columns!(), ", c.member_count, ", membership_columns!(), ", ",
-            unread_column!(), ", ", message_columns!(),
+            unread_column!(), ", ", mention_column!(), ", ", hidden_column!(), ", ", message_columns!(),
             " FROM im_conversation c",
             " LEFT JOIN im_member r ON r.conversation_id = c.conversation_id AND r.principal_type = ?",
             " AND r.principal_id = ? AND r.status = 1",
@@ -101,7 +129,7 @@ impl ConversationStore for SqlStore {
         });
         let query = sqlx::query(sql!(concat!(
             "SELECT ", conversation_columns!(), ", c.member_count, ", membership_columns!(), ", ",
-            unread_column!(), ", ", message_columns!(),
+            unread_column!(), ", ", mention_column!(), ", ", hidden_column!(), ", ", message_columns!(),
             " FROM im_member r JOIN im_conversation c ON c.conversation_id = r.conversation_id",
             " LEFT JOIN im_message m ON m.conversation_id = c.conversation_id AND m.seq = c.last_message_seq",
             " WHERE r.principal_type = ? AND r.principal_id = ? AND r.status = 1",
@@ -112,7 +140,7 @@ impl ConversationStore for SqlStore {
         let query = query.bind(viewer.kind.code()).bind(viewer.id);
         let query = query.bind(pinned).bind(pinned).bind(activity).bind(activity).bind(id).bind(i64::from(limit));
         let rows = bounded(query.fetch_all(&self.pool)).await?;
-        let seen = rows.iter().map(seen_from::<DB>).collect::<StoreResult<Vec<Seen>>>()?;
+        let seen = rows.iter().map(seen_from::<DB>).collect::<StoreResult<Vec<_>>>()?;
         self.mark(viewer, seen).await
     }
 

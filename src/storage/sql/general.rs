@@ -32,7 +32,10 @@ async fn store_general(connection: &mut DB::Connection, group: &[&Commit]) -> Re
                 Event::HeaderChanged { header } => newest = Some(header),
                 Event::MessageChanged { message, .. } => change_message::<DB>(connection, message).await?,
                 Event::Changed { change, .. } => changes.push(change),
-                Event::MessageSent { .. } => {}
+                Event::MessageSent { .. }
+                | Event::ReadMoved { .. }
+                | Event::SettingsChanged { .. }
+                | Event::ActionChanged { .. } => {}
             }
         }
         if let Some(header) = newest {

@@ -26,6 +26,7 @@ mod messages;
 mod mysql;
 mod nodes;
 mod pages;
+mod personal;
 mod postgres;
 mod principals;
 mod sends;

@@ -40,8 +40,65 @@ macro_rules! membership_columns {
 /// moves the sender's position, so nothing above it is one's own).
 macro_rules! unread_column {
     () => {
-        "c.last_count_no - r.last_read_count_no - (SELECT COUNT(*) FROM im_gone g \
-         WHERE g.conversation_id = c.conversation_id AND g.seq > r.last_read_seq)"
+        concat!(
+            "c.last_count_no - CASE WHEN r.cleared_seq > r.last_read_seq THEN r.cleared_count_no \
+             ELSE r.last_read_count_no END - (SELECT COUNT(*) FROM im_gone g \
+             WHERE g.conversation_id = c.conversation_id AND g.seq > ",
+            unread_floor!(),
+            ") \
+             - (SELECT COUNT(*) FROM im_user_action a JOIN im_message d ON d.message_id = a.message_id \
+             WHERE a.principal_type = r.principal_type AND a.principal_id = r.principal_id \
+             AND a.conversation_id = r.conversation_id AND a.seq > ",
+            unread_floor!(),
+            " AND ",
+            deletion_counts!(),
+            ")"
+        )
+    };
+}
+
+/// Up to here the member `r` has nothing unread.
+macro_rules! unread_floor {
+    () => {
+        "CASE WHEN r.cleared_seq > r.last_read_seq THEN r.cleared_seq ELSE r.last_read_seq END"
+    };
+}
+
+/// The action `a` takes the message `d` off one's unread ones, and nothing else has done so.
+macro_rules! deletion_counts {
+    () => {
+        "a.action_type = 1 AND a.status = 1 AND d.sender_type <> 3 AND d.status NOT IN (3, 4)"
+    };
+}
+
+/// How many of the unread messages of `c` mention the member `r`, or everybody (0, 0). Two look-ups by key: one with OR
+/// would read every mention of the conversation on some databases.
+macro_rules! mention_column {
+    () => {
+        concat!(
+            "(SELECT COUNT(*) FROM im_mention n WHERE n.conversation_id = r.conversation_id \
+             AND n.principal_type = r.principal_type AND n.principal_id = r.principal_id AND n.seq > ",
+            unread_floor!(), mention_shown!(), ") + (SELECT COUNT(*) FROM im_mention n \
+             WHERE n.conversation_id = r.conversation_id AND n.principal_type = 0 AND n.principal_id = 0 AND n.seq > ",
+            unread_floor!(), mention_shown!(), ")"
+        )
+    };
+}
+
+/// The member `r` has not deleted the message with the mention `n` for themselves.
+macro_rules! mention_shown {
+    () => {
+        " AND NOT EXISTS (SELECT 1 FROM im_user_action a WHERE a.principal_type = r.principal_type \
+         AND a.principal_id = r.principal_id AND a.conversation_id = r.conversation_id AND a.seq = n.seq \
+         AND a.action_type = 1 AND a.status = 1)"
+    };
+}
+
+/// 1 when the member `r` has deleted the message `m` for themselves.
+macro_rules! hidden_column {
+    () => {
+        "(SELECT COUNT(*) FROM im_user_action a WHERE a.principal_type = r.principal_type \
+         AND a.principal_id = r.principal_id AND a.action_type = 1 AND a.message_id = m.message_id AND a.status = 1)"
     };
 }
 

@@ -81,7 +81,7 @@ pub(super) fn as_member(seen: &Seen) -> Result<view::Conversation<'_>, DomainErr
         &seen.header,
         &seen.head,
         seen.member_count,
-        view::Me::new(own, seen.unread_count),
+        view::Me::new(own, seen.unread_count, seen.mention_count),
         last,
     ))
 }

@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::domain::{ConversationId, InvalidField, Principal, PrincipalType, Seq, Timestamp};
-use crate::service::{ListPosition, MemberPosition};
+use crate::domain::{ActionType, ConversationId, InvalidField, MessageId, Principal, PrincipalType, Seq, Timestamp};
+use crate::service::{ActionPosition, ListPosition, MemberPosition};
 
 /// Bytes of the hash that are kept.
 const TAG_BYTES: usize = 6;
@@ -55,6 +55,22 @@ pub(super) fn members(conversation_id: ConversationId, cursor: &str) -> Result<M
     Ok(MemberPosition {
         joined_seq: Seq::new(joined_seq),
         principal: Principal { kind, id },
+    })
+}
+
+/// Of `GET /v1/me/actions`.
+pub(super) fn of_actions(position: &ActionPosition) -> String {
+    let numbers = [i64::from(position.action_type.code()), position.message_id.get(), 0];
+    mark("actions", numbers)
+}
+
+/// The inverse of [`of_actions`].
+pub(super) fn actions(cursor: &str) -> Result<ActionPosition, InvalidField> {
+    let [kind, id, _] = read("actions", cursor)?;
+    let kind = i16::try_from(kind).ok().and_then(ActionType::from_code);
+    Ok(ActionPosition {
+        action_type: kind.ok_or(FOREIGN)?,
+        message_id: MessageId::new(id).ok_or(FOREIGN)?,
     })
 }
 
@@ -110,6 +126,11 @@ mod tests {
             principal: Principal::agent(i64::MAX),
         };
         assert_eq!(members(id(1), &of_members(id(1), &position)), Ok(position));
+        let position = ActionPosition {
+            action_type: ActionType::Reminder,
+            message_id: MessageId::new(i64::MAX).unwrap(),
+        };
+        assert_eq!(actions(&of_actions(&position)), Ok(position));
     }
 
     #[test]

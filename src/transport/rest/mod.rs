@@ -3,6 +3,7 @@
 //! Never here: a rule, or a check of rights; those are asked of `service`, and there of the writer.
 //! Order of refusal: the token first ([`Caller`] is extracted before the body is read), then syntax, then the rest.
 
+mod actions;
 mod admin;
 mod caller;
 mod conversations;
@@ -11,6 +12,7 @@ mod health;
 mod me;
 mod members;
 mod messages;
+mod own;
 mod problem;
 mod query;
 mod reply;
@@ -28,7 +30,7 @@ use crate::auth::{Authenticator, OperatorKey, Signer};
 use crate::clock::Clock;
 use crate::delivery::Delivery;
 use crate::domain::Code;
-use crate::service::{Conversations, Devices, Health, Messages, Principals, ServiceError, Users};
+use crate::service::{Conversations, Devices, Health, Inbox, Messages, Principals, ServiceError, Users};
 
 /// What the REST door needs; `app` makes one and shares it with all workers.
 pub struct Rest {
@@ -44,6 +46,8 @@ pub struct Rest {
     pub messages: Arc<Messages>,
     /// Acknowledgements.
     pub devices: Arc<Devices>,
+    /// What users do for themselves.
+    pub inbox: Arc<Inbox>,
     /// For load balancers.
     pub health: Arc<Health>,
     /// Who is how to be shown, and who may use the server.
@@ -100,6 +104,16 @@ pub fn routes(rest: Arc<Rest>) -> impl FnOnce(&mut ServiceConfig) + Clone {
             .service(web::resource("/v1/messages/{message_id}/recall").post(messages::recall))
             .service(web::resource("/v1/me").get(users::own).patch(users::change_own))
             .service(web::resource("/v1/users/{type}/{id}").get(users::get))
+            .service(web::resource("/v1/conversations/{conversation_id}/me").put(own::settings_of))
+            .service(web::resource("/v1/conversations/{conversation_id}/clear").post(own::clear))
+            .service(web::resource("/v1/conversations/{conversation_id}/read").post(own::read))
+            .service(web::resource("/v1/conversations/{conversation_id}/receipts").get(own::receipts))
+            .service(
+                web::resource("/v1/messages/{message_id}/actions/{action_type}")
+                    .put(actions::set)
+                    .delete(actions::unset),
+            )
+            .service(web::resource("/v1/me/actions").get(actions::list))
             .service(web::resource("/v1/me/acks").post(me::acknowledge))
             .configure(admin::routes)
             .default_service(web::to(nowhere));

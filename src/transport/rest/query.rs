@@ -2,7 +2,7 @@
 
 use actix_web::{HttpRequest, web};
 
-use crate::domain::{ConversationId, DomainError, InvalidField, MessageId, Principal, PrincipalType, Seq};
+use crate::domain::{ActionType, ConversationId, DomainError, InvalidField, MessageId, Principal, PrincipalType, Seq};
 use crate::protocol::fields::{limit, query_number};
 use crate::protocol::rest::{LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX};
 
@@ -47,6 +47,17 @@ pub(super) fn conversation_id(request: &HttpRequest) -> Result<ConversationId, D
 /// `{message_id}` of the path.
 pub(super) fn message_id(request: &HttpRequest) -> Result<MessageId, DomainError> {
     MessageId::parse(segment(request, "message_id")).ok_or(DomainError::NotFound("no such message"))
+}
+
+/// `{action_type}` of the path.
+pub(super) fn action_type(request: &HttpRequest) -> Result<ActionType, InvalidField> {
+    action(segment(request, "action_type"))
+}
+
+/// The word of an action, of a path or of a query string.
+pub(super) fn action(word: &str) -> Result<ActionType, InvalidField> {
+    const HINT: &str = "must be DELETE, FAVORITE or REMINDER";
+    ActionType::parse(word).ok_or(InvalidField::new("action_type", HINT))
 }
 
 /// `{type}/{id}` of the path.

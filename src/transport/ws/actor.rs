@@ -233,6 +233,7 @@ impl SessionActor {
                 self.touch(id, message_id, touch, session, ctx);
             }
             Frame::Acknowledge(acks) => self.acknowledge(id, acks, session, ctx),
+            Frame::Read { conversation_id, seq } => self.read(id, conversation_id, seq, session, ctx),
             Frame::History(history) => self.history(id, history, session, ctx),
             Frame::Ping => {
                 if !self.hub.ping(self.id, id) {

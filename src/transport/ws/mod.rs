@@ -20,7 +20,7 @@ use crate::auth::Authenticator;
 use crate::clock::Clock;
 use crate::delivery::{Delivery, HubHandle};
 use crate::protocol::reply;
-use crate::service::{Devices, Messages, Principals};
+use crate::service::{Devices, Inbox, Messages, Principals};
 
 /// What the WebSocket door needs; `app` makes one and shares it with all workers.
 pub struct Door {
@@ -34,6 +34,8 @@ pub struct Door {
     pub messages: Arc<Messages>,
     /// Acknowledgements.
     pub devices: Arc<Devices>,
+    /// What users do for themselves.
+    pub inbox: Arc<Inbox>,
     /// What was committed.
     pub delivery: Arc<Delivery>,
     /// How long a client may take to say hello.

@@ -6,7 +6,7 @@ use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 
 use super::{REQUESTS_MAX, SessionActor, origin, overloaded};
 use crate::delivery::session::{Asked, Session, Waiting};
-use crate::domain::{Code, MessageId, Touch};
+use crate::domain::{Code, ConversationId, MessageId, Seq, Touch};
 use crate::protocol::frame::{Acknowledged, History};
 use crate::protocol::{reply, view};
 use crate::service::{DeviceCursor, HistoryPage, HistoryQuery, ServiceError};
@@ -35,6 +35,35 @@ impl SessionActor {
             let origin = origin(&session);
             let messages = &actor.door.messages;
             messages.dispatch_touch(conversation_id, origin, message_id, touch, reply);
+        };
+        self.request(id, asked, done, ctx);
+    }
+
+    /// Finds the user's INBOX, and hands the read on to it.
+    pub(super) fn read(
+        &mut self,
+        id: u64,
+        conversation_id: ConversationId,
+        seq: Seq,
+        session: &Arc<Session>,
+        ctx: &mut Context<Self>,
+    ) {
+        let (door, reader) = (Arc::clone(&self.door), session.principal());
+        let asked = async move { door.inbox.for_read(reader, conversation_id).await };
+        let session = Arc::clone(session);
+        let done = move |actor: &mut Self, inbox, _: &mut Context<Self>| {
+            let waiting = Waiting {
+                frame: id,
+                asked: Asked::Read,
+            };
+            let Some(reply) = session.await_answer(waiting) else {
+                return actor.refuse(Some(id), overloaded());
+            };
+            let origin = origin(&session);
+            actor
+                .door
+                .inbox
+                .dispatch_read(inbox, origin, conversation_id, seq, reply);
         };
         self.request(id, asked, done, ctx);
     }
