@@ -243,9 +243,11 @@ impl Conversation {
 
     fn apply_to_existing(&mut self, event: &Event) {
         match event {
-            Event::Created { .. } => {}
             // Rows of other conversations, and the user's own: a writer holds nothing of them.
-            Event::ReadMoved { .. } | Event::SettingsChanged { .. } | Event::ActionChanged { .. } => {}
+            Event::Created { .. }
+            | Event::ReadMoved { .. }
+            | Event::SettingsChanged { .. }
+            | Event::ActionChanged { .. } => {}
             Event::MessageSent { message, .. } => {
                 self.head.last_seq = message.seq;
                 self.head.last_count_no = message.count_no;

@@ -8,6 +8,7 @@ mod direct_once_per_pair;
 mod frames_are_understood_or_answered;
 mod groups_are_managed;
 mod members_come_and_go;
+mod own_state_is_mine_alone;
 mod paging;
 mod principals_and_tokens;
 mod pushes_reach_every_other_device;

@@ -59,8 +59,8 @@ const PLACES: &[(&str, &[&str], &str)] = &[
     ("thiserror", &["domain", EVERYWHERE], "errors are types"),
     (
         "time",
-        &["cli", "protocol"],
-        "text of a time at the edge; inside it is milliseconds",
+        &["cli", "domain/time"],
+        "text of a time; everywhere else it is milliseconds",
     ),
     ("tokio", &[EVERYWHERE], "channels, timers, signals"),
     (

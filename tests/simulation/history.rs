@@ -146,7 +146,12 @@ impl Reply {
                 sent_at: record.sent_at.millis(),
                 repeat: true,
             },
-            Ok(Outcome::Changed(change) | Outcome::Touched(_, change)) => Self::Changed {
+            Ok(
+                Outcome::Changed(change)
+                | Outcome::Touched(_, change)
+                | Outcome::Read { change, .. }
+                | Outcome::Acted(_, change),
+            ) => Self::Changed {
                 change_seq: change.as_ref().map(|change| change.change_seq.get()),
             },
             Err(CommandError::Refused(DomainError::KeyReused { original })) => Self::KeyReused {
@@ -327,7 +332,8 @@ fn what(command: &Command) -> (&Origin, What) {
         | Command::Update { origin, .. }
         | Command::SetRole { origin, .. }
         | Command::Dissolve { origin }
-        | Command::Touch { origin, .. } => (origin, What::Members),
+        | Command::Touch { origin, .. }
+        | Command::Personal { origin, .. } => (origin, What::Members),
     }
 }
 
@@ -378,7 +384,12 @@ impl Ear {
             Event::Changed { change, .. } => Some(Told::Change(StoredChange::of(change))),
             Event::MembersAdded { members } => Some(Told::Joined(all(members))),
             Event::MemberRemoved { principal, .. } => Some(Told::Left(who(*principal))),
-            Event::RoleChanged { .. } | Event::HeaderChanged { .. } | Event::MessageChanged { .. } => None,
+            Event::RoleChanged { .. }
+            | Event::HeaderChanged { .. }
+            | Event::MessageChanged { .. }
+            | Event::ReadMoved { .. }
+            | Event::SettingsChanged { .. }
+            | Event::ActionChanged { .. } => None,
         }
     }
 

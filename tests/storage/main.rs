@@ -15,6 +15,7 @@ mod cuts;
 mod keys;
 mod migrations;
 mod nodes;
+mod own;
 mod pages;
 mod people;
 mod raw;

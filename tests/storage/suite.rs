@@ -53,6 +53,17 @@ macro_rules! contract {
                 b76_what_is_gone_is_taken_off_unread_once,
                 a_message_of_another_conversation_cannot_be_touched,
             }
+            own::{
+                b72_a_read_moves_the_position_of_its_reader_forward_only,
+                a_read_beyond_the_head_is_cut_to_it,
+                what_is_cleared_or_deleted_for_me_is_not_unread_and_comes_back,
+                the_last_message_is_the_newest_that_i_have_not_deleted,
+                settings_are_of_one_member_and_only_what_changes_is_written,
+                actions_are_listed_by_type_the_newest_message_first,
+                receipts_tell_how_far_members_and_their_devices_have_come,
+                b115_a_due_reminder_is_given_to_one_claimer_once,
+                users_and_senders_who_move_the_same_rows_never_wait_in_a_circle,
+            }
             commits::{
                 what_is_committed_comes_back_as_it_was,
                 a_commit_on_an_old_seq_is_fenced,

@@ -207,10 +207,10 @@ mod tests {
     async fn a_join_or_leave_while_the_memberships_are_read_counts_more_than_what_was_read() {
         let (mut roster, now) = (Roster::default(), Instant::now());
         let one = seated(&mut roster, 1);
-        roster.join(conversation(1), one.principal(), &word("joined"), now);
+        roster.join(conversation(1), one.principal(), Some(&word("joined")), now);
         roster.leave(conversation(2), one.principal(), &word("left"), now);
         roster.leave(conversation(3), one.principal(), &word("left"), now);
-        roster.join(conversation(3), one.principal(), &word("joined"), now);
+        roster.join(conversation(3), one.principal(), Some(&word("joined")), now);
         assert!(roster.listening(conversation(1)).is_empty(), "nothing before welcome");
         assert!(roster.loaded(1, vec![conversation(2), conversation(3), conversation(4)]));
         let listens: Vec<bool> = (1..=4).map(|id| roster.listens(1, conversation(id))).collect();
@@ -219,11 +219,24 @@ mod tests {
     }
 
     #[actix::test]
+    async fn an_inbox_is_joined_in_silence_and_own_frames_reach_those_who_are_welcomed() {
+        let (mut roster, now) = (Roster::default(), Instant::now());
+        let one = seated(&mut roster, 1);
+        roster.tell(one.principal(), &word("too early"), now);
+        roster.loaded(1, vec![]);
+        roster.join(conversation(9), one.principal(), None, now);
+        assert!(roster.listens(1, conversation(9)));
+        roster.tell(one.principal(), &word("own"), now);
+        roster.tell(Principal::user(2), &word("of another"), now);
+        assert_eq!(texts(&one), ["\"welcome\"", "\"own\""]);
+    }
+
+    #[actix::test]
     async fn joining_twice_subscribes_once() {
         let (mut roster, now) = (Roster::default(), Instant::now());
         let one = seated(&mut roster, 1);
         roster.loaded(1, vec![conversation(1)]);
-        roster.join(conversation(1), one.principal(), &word("joined"), now);
+        roster.join(conversation(1), one.principal(), Some(&word("joined")), now);
         assert_eq!(roster.listening(conversation(1)).len(), 1);
         roster.leave(conversation(1), one.principal(), &word("left"), now);
         assert!(roster.listening(conversation(1)).is_empty());

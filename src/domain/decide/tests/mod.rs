@@ -4,6 +4,7 @@ mod creating;
 mod header;
 mod laws;
 mod members;
+mod personal;
 mod sending;
 mod touching;
 
@@ -245,6 +246,9 @@ fn told(batch: Option<&Batch>) -> Vec<String> {
                 change.payload.as_ref().map_or("", Content::as_str)
             )
         }
+        Event::ReadMoved { seq, count_no, .. } => format!("read {seq} {count_no}"),
+        Event::SettingsChanged { patch, .. } => format!("settings {patch:?}"),
+        Event::ActionChanged { action, .. } => format!("action {} {}", action.action_type.as_str(), action.status()),
         Event::MessageChanged { message, .. } => format!("message {} {}", message.seq, message.status.as_str()),
     };
     batch.iter().flat_map(|batch| &batch.events).map(tell).collect()
