@@ -6,6 +6,7 @@
 //! Never here: a rule, a statement, a word of the wire.
 
 mod core;
+mod epoch;
 mod keys;
 mod server;
 mod store;
@@ -13,13 +14,14 @@ mod store;
 mod tests;
 
 pub use self::core::{Core, NoDelivery};
+pub use epoch::renew_epoch;
 pub use keys::{Signer, signer};
 pub use server::Server;
 pub use store::open;
 
 // What the commands say to the parts.
 pub use crate::conversation::{Answer, CommandError};
-pub use crate::service::{NewConversation, ServiceError};
+pub use crate::service::{EPOCH_STALE_MS_MAX, NewConversation, ServiceError};
 
 use crate::config::{Log, LogFormat};
 use crate::telemetry::{self, Format};

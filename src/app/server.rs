@@ -21,15 +21,12 @@ use crate::config::Config;
 use crate::delivery::outbox::Bounds;
 use crate::delivery::{Delivery, Options};
 use crate::protocol::reply;
-use crate::service::{Devices, Health, Inbox, Messages, Reminder, Reminders, Users};
+use crate::service::{Devices, Epoch, Health, Inbox, Messages, Reminder, Reminders, Sync, Users};
 use crate::storage::Store;
 use crate::telemetry::RequestSpan;
 use crate::transport::limits::Limits;
 use crate::transport::rest::{self, Rest, problems};
 use crate::transport::ws::{self, Door};
-
-/// The setting that names this store to its clients: another name means another history.
-const EPOCH_SETTING: &str = "store_epoch";
 
 /// The least time for which the doors stay open after readiness has turned red, so that whoever asks (a load balancer)
 /// sees that before it sees a closed door.
@@ -64,7 +61,8 @@ impl Server {
         store::say_how_durable(store.as_ref()).await?;
         let authenticator = keys::authenticator(&config.auth, store.as_ref()).await?;
         let signer = keys::own_signer(&config.auth, store.as_ref()).await?;
-        let epoch = store.setting_or(EPOCH_SETTING, &Uuid::now_v7().to_string()).await?;
+        let settings = Arc::<dyn Store>::clone(&store);
+        let epoch = Epoch::read(settings, Arc::new(SystemClock), &Uuid::now_v7().to_string()).await?;
         let delivery = Arc::new(deliver(&config, &store));
         let core = Core::start(&config, store, Arc::<Delivery>::clone(&delivery)).await?;
         let door = door(&config, &core, authenticator, delivery, epoch);
@@ -184,8 +182,14 @@ async fn remind(reminders: Reminders, delivery: Arc<Delivery>) {
 }
 
 /// The WebSocket door.
-fn door(config: &Config, core: &Core, authenticator: Authenticator, delivery: Arc<Delivery>, epoch: String) -> Door {
+fn door(config: &Config, core: &Core, authenticator: Authenticator, delivery: Arc<Delivery>, epoch: Epoch) -> Door {
     let limits = &config.limits;
+    let epoch = Arc::new(epoch);
+    let devices = Arc::new(Devices::new(
+        Arc::<dyn Store>::clone(&core.store),
+        Arc::clone(&core.clock),
+        limits.acks_per_frame,
+    ));
     Door {
         authenticator: Arc::new(authenticator),
         clock: Arc::clone(&core.clock),
@@ -196,16 +200,18 @@ fn door(config: &Config, core: &Core, authenticator: Authenticator, delivery: Ar
             Arc::clone(&core.clock),
             config.limits.recall_window_secs,
         )),
-        devices: Arc::new(Devices::new(
-            Arc::<dyn Store>::clone(&core.store),
+        sync: Arc::new(Sync::new(
+            Arc::clone(&core.store),
             Arc::clone(&core.clock),
-            limits.acks_per_frame,
+            Arc::clone(&devices),
+            Arc::clone(&epoch),
         )),
         inbox: Arc::new(Inbox::new(
             Arc::clone(&core.store),
             Arc::clone(&core.bus),
             Arc::clone(&core.ids),
         )),
+        devices,
         delivery,
         hello_timeout: Duration::from_secs(config.server.hello_timeout_secs),
         heartbeat: Duration::from_secs(config.server.heartbeat_secs),
@@ -215,7 +221,7 @@ fn door(config: &Config, core: &Core, authenticator: Authenticator, delivery: Ar
             acks_per_frame: limits.acks_per_frame,
             recall_window_secs: limits.recall_window_secs,
         },
-        store_epoch: epoch,
+        epoch,
     }
 }
 
@@ -236,6 +242,7 @@ fn rest(config: &Config, core: &Core, door: &Door, health: Arc<Health>, signer: 
         messages: Arc::clone(&door.messages),
         devices: Arc::clone(&door.devices),
         inbox: Arc::clone(&door.inbox),
+        sync: Arc::clone(&door.sync),
         health,
         users: Arc::new(users),
         delivery: Arc::clone(&door.delivery),

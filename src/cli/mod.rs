@@ -4,6 +4,7 @@
 //! to stderr; 0 = done, 1 = it could not be done or something was found (`check`: 2 = it could not be finished).
 
 mod check;
+mod epoch;
 mod import;
 mod migrate;
 mod progress;
@@ -54,6 +55,11 @@ enum Command {
     Token(token::Arguments),
     /// Prove that a store keeps its promises, also one that is in use
     Check,
+    /// Renew the name by which clients know this store
+    Epoch {
+        #[command(subcommand)]
+        action: epoch::Action,
+    },
     /// Send the lines of a file through the server's own writers
     Import(import::Arguments),
 }
@@ -72,6 +78,7 @@ pub fn run() -> ExitCode {
             Command::Migrate => migrate::run(quiet(config)).await,
             Command::Token(arguments) => token::run(quiet(config), arguments).await,
             Command::Check => Ok(check::run(quiet(config)).await),
+            Command::Epoch { action } => epoch::run(quiet(config), action).await,
             Command::Import(arguments) => import::run(quiet(config), arguments).await,
         }
     });

@@ -105,6 +105,13 @@ impl Delivery {
         self.shared.each_hub(|hub| hub.send(Deliver(Arc::clone(&fan))));
     }
 
+    /// Has the device a connection here?
+    #[must_use]
+    pub fn is_connected(&self, principal: Principal, device: &DeviceId) -> bool {
+        let session = self.shared.sessions.of_device(principal, device);
+        session.is_some_and(|session| session.outbox().is_open())
+    }
+
     /// How many bytes may wait for one connection.
     #[must_use]
     pub fn outbound_bytes(&self) -> usize {

@@ -266,10 +266,22 @@ text_type!(
 );
 text_type!(
     /// A person's machine, named by the client.
+    /// One that opens connections has no spaces ([`DeviceId::connecting`]); one that only syncs may be "new device".
     DeviceId, "device_id",
-    |text| (1..=DEVICE_ID_CHARS_MAX).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic()),
+    |text| (1..=DEVICE_ID_CHARS_MAX).contains(&text.len())
+        && text.bytes().all(|b| b.is_ascii_graphic() || b == b' ')
+        && text.trim() == text,
     "must have 1 to 64 visible ASCII characters"
 );
+
+impl DeviceId {
+    /// The name of a device that says hello or acts: without spaces, since a header carries it.
+    pub fn connecting(text: &str) -> Result<Self, InvalidField> {
+        let visible = text.bytes().all(|b| b.is_ascii_graphic());
+        Self::parse(if visible { text } else { "" })
+    }
+}
+
 text_type!(
     /// The id of a principal in the host's own user system.
     ExternalId, "external_id", |text| is_short_text(text, EXTERNAL_ID_CHARS_MAX),

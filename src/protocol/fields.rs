@@ -147,9 +147,14 @@ pub fn required<T>(name: &'static str, value: Option<T>) -> Result<T, InvalidFie
 
 /// `limit`: at least 1; what is over `max` is cut to it.
 pub fn limit(given: Option<i64>, default: u32, max: u32) -> Result<u32, InvalidField> {
+    limit_of("limit", given, default, max)
+}
+
+/// A limit with a name of its own: at least 1; what is over `max` is cut to it.
+pub fn limit_of(name: &'static str, given: Option<i64>, default: u32, max: u32) -> Result<u32, InvalidField> {
     match given {
         None => Ok(default),
-        Some(number) if number < 1 => Err(InvalidField::new("limit", "must be 1 or more")),
+        Some(number) if number < 1 => Err(InvalidField::new(name, "must be 1 or more")),
         Some(number) => Ok(u32::try_from(number).map_or(max, |number| number.min(max))),
     }
 }

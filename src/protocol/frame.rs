@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::fields::{Fields, limit, required};
 use super::rest::SendMessage;
+use super::sync::Ask;
 use crate::domain::{ChangeSeq, Content, ConversationId, DeviceId, DomainError, InvalidField, MessageId, Seq, json};
 
 /// A page of history without `limit`.
@@ -12,7 +13,7 @@ pub const HISTORY_LIMIT_DEFAULT: u32 = 50;
 pub const HISTORY_LIMIT_MAX: u32 = 200;
 
 /// Known words that this server does not offer (yet).
-const NOT_OFFERED: [&str; 4] = ["sync", "stream.open", "stream.append", "stream.finish"];
+const NOT_OFFERED: [&str; 3] = ["stream.open", "stream.append", "stream.finish"];
 
 /// A text frame, read as far as it can be read.
 #[derive(Debug)]
@@ -63,6 +64,8 @@ pub enum Frame<'a> {
     },
     /// A page of history.
     History(History),
+    /// What this device has missed.
+    Sync(Ask),
     /// Are you there? The answer stands behind everything that was queued before.
     Ping,
     /// The user is writing.
@@ -153,6 +156,7 @@ fn typed<'a>(fields: &Fields<'a>, id: Option<u64>, content_bytes_max: usize) -> 
             seq: seq(fields)?,
         },
         "history" => Frame::History(history(fields)?),
+        "sync" => Frame::Sync(Ask::read(fields)?),
         "ping" => Frame::Ping,
         later if NOT_OFFERED.contains(&later) => return unknown("is known, but this server does not offer it yet"),
         _ => return unknown("is not known"),
@@ -164,7 +168,7 @@ fn typed<'a>(fields: &Fields<'a>, id: Option<u64>, content_bytes_max: usize) -> 
 fn hello<'a>(fields: &Fields<'a>) -> Result<Hello<'a>, InvalidField> {
     Ok(Hello {
         token: fields.text("token")?,
-        device_id: DeviceId::parse(&required("device_id", fields.text("device_id")?)?)?,
+        device_id: DeviceId::connecting(&required("device_id", fields.text("device_id")?)?)?,
         platform: fields.text("platform")?,
     })
 }
@@ -255,7 +259,7 @@ mod tests {
             ),
             ("{\"id\":504,\"type\":\"message.send\"}", Some(504), "conversation_id"),
             ("{\"id\":505,\"type\":\"message.ack\",\"acks\":7}", Some(505), "acks"),
-            ("{\"id\":506,\"type\":\"sync\",\"cursors\":{}}", Some(506), "type"),
+            ("{\"id\":506,\"type\":\"sync\",\"cursors\":{}}", Some(506), "cursors"),
             ("{\"id\":507,\"type\":\"ping\",\"x\":\"\\u0000\"}", Some(507), "request"),
             (
                 "{\"id\":508,\"type\":\"ping\",\"x\":{\"\\ud800\":1}}",

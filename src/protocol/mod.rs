@@ -7,4 +7,5 @@ pub mod fields;
 pub mod frame;
 pub mod reply;
 pub mod rest;
+pub mod sync;
 pub mod view;

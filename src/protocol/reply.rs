@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::fields::Fields;
-use super::{convert, view};
+use super::{convert, sync, view};
 use crate::domain::{self, Code, Timestamp};
 
 /// `welcome`
@@ -120,6 +120,17 @@ pub struct History<'a> {
     pub items: Vec<view::Message<'a>>,
     /// There is more of the range on the far side.
     pub has_more: bool,
+}
+
+/// `sync`
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename = "sync")]
+pub struct Sync<'a> {
+    /// The frame's `id`.
+    pub reply_to: u64,
+    /// As on REST.
+    #[serde(flatten)]
+    pub page: sync::Sync<'a>,
 }
 
 /// `error`

@@ -269,7 +269,7 @@ pub struct Receipts {
 /// # Errors
 /// `invalid_request` with the field's name.
 pub fn acknowledgement(fields: &Fields<'_>) -> Result<(DeviceId, Vec<Acknowledged>), InvalidField> {
-    let device = DeviceId::parse(&required("device_id", fields.text("device_id")?)?)?;
+    let device = DeviceId::connecting(&required("device_id", fields.text("device_id")?)?)?;
     Ok((device, frame::acknowledged(fields)?))
 }
 

@@ -315,7 +315,7 @@ impl Conversations {
 }
 
 /// `last_message` is the newest that is not gone: if the viewer may not see it, there is none newer to show.
-fn only_visible(mut seen: Seen) -> Seen {
+pub(super) fn only_visible(mut seen: Seen) -> Seen {
     let first = seen.membership.map(|own| visibility::first_visible(&seen.header, &own));
     seen.last_message = seen
         .last_message

@@ -36,7 +36,7 @@ pub struct HistoryPage {
 }
 
 /// What a message has on the wire besides its content, at the most.
-const MESSAGE_OVERHEAD_BYTES: usize = 2_048;
+pub(super) const MESSAGE_OVERHEAD_BYTES: usize = 2_048;
 
 impl HistoryPage {
     /// The page cut to about `bytes_max`, at least one message; what is cut off is on the far side (`oldest_first`: the

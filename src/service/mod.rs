@@ -7,27 +7,34 @@
 mod ask;
 mod conversations;
 mod devices;
+mod epoch;
 mod error;
 mod health;
 mod inbox;
 mod messages;
 mod principals;
 mod reminders;
+mod sync;
 #[cfg(test)]
 mod tests;
 mod users;
 
 pub use ask::REPLY_TIMEOUT;
 pub use conversations::{ConversationChanged, Conversations, Made, MembersChanged, Page};
-pub use devices::Devices;
+pub use devices::{DEVICES_LISTED_MAX, Devices};
+pub use epoch::{EPOCH_SETTING, EPOCH_STALE_MS_MAX, Epoch};
 pub use error::{Extra, ServiceError};
 pub use health::Health;
 pub use inbox::{Inbox, ReadUpTo, Receipts};
 pub use messages::{HistoryPage, HistoryQuery, Messages, Sent, Touched};
 pub use principals::{PRINCIPALS_CACHED_MAX, Principals, STATUS_KNOWN_FOR};
 pub use reminders::{Reminder, Reminders};
+pub use sync::{
+    SYNC_CHANGES_MAX, SYNC_CURSORS_MAX, Sync, SyncChange, SyncEntry, SyncPage, SyncQuery, UNREAD_LISTED_MAX,
+    UnreadTotal,
+};
 pub use users::{Disconnect, Users};
 
 // Readers' words of the store that the doors pass on.
 pub use crate::domain::NewConversation;
-pub use crate::storage::{ActionPosition, DeviceCursor, ListPosition, MemberPosition, Seen, Totals};
+pub use crate::storage::{ActionPosition, Device, DeviceCursor, ListPosition, MemberPosition, Seen, Totals, Unread};

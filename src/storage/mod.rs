@@ -10,12 +10,15 @@
 
 pub mod memory;
 pub mod sql;
+mod sync;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use thiserror::Error;
+
+pub use sync::{About, Logged, Outline, Standing, Stretch, SyncStore, Unread, Window};
 
 use crate::domain::{
     Action, ActionType, Actionable, Annotated, Change, ChangeSeq, ClientMessageId, Conversation, ConversationId,
@@ -293,6 +296,17 @@ pub struct DeviceCursor {
     pub change_seq: ChangeSeq,
 }
 
+/// A device that was here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// The client's name for the machine.
+    pub device_id: DeviceId,
+    /// `web`, `ios`, …, as it said itself.
+    pub platform: Option<String>,
+    /// When it was last noticed.
+    pub last_seen_at: Timestamp,
+}
+
 /// Devices and their cursors.
 #[async_trait]
 pub trait DeviceStore: Send + Sync {
@@ -312,6 +326,10 @@ pub trait DeviceStore: Send + Sync {
         acks: &[DeviceCursor],
         now: Timestamp,
     ) -> StoreResult<()>;
+    /// The devices that were seen last, the newest first; at most `limit`.
+    async fn devices(&self, principal: Principal, limit: u32) -> StoreResult<Vec<Device>>;
+    /// Forgets the device and its cursors; `false` = it was not known.
+    async fn forget_device(&self, principal: Principal, device: &DeviceId) -> StoreResult<bool>;
     /// The device's cursors.
     async fn cursors(&self, principal: Principal, device: &DeviceId) -> StoreResult<Vec<DeviceCursor>>;
 }
@@ -347,6 +365,10 @@ pub trait NodeStore: Send + Sync {
 pub trait SettingStore: Send + Sync {
     /// The value of `name`; `value` is kept if there is none. Answers what is kept afterwards.
     async fn setting_or(&self, name: &str, value: &str) -> StoreResult<String>;
+    /// The value of `name`.
+    async fn setting(&self, name: &str) -> StoreResult<Option<String>>;
+    /// Gives `name` another value; nothing happens where it has none.
+    async fn set_setting(&self, name: &str, value: &str) -> StoreResult<()>;
     /// Is the database reachable?
     async fn ping(&self) -> StoreResult<()>;
 }
@@ -409,7 +431,15 @@ impl Durability {
 /// Everything that a server asks of its store.
 #[async_trait]
 pub trait Store:
-    ConversationStore + MessageStore + PersonalStore + PrincipalStore + DeviceStore + NodeStore + SettingStore + AuditStore
+    ConversationStore
+    + MessageStore
+    + PersonalStore
+    + SyncStore
+    + PrincipalStore
+    + DeviceStore
+    + NodeStore
+    + SettingStore
+    + AuditStore
 {
     /// A writer of its own for a committer lane. Connects when it is first used, and again after a loss.
     fn writer(&self) -> Box<dyn Writer>;

@@ -1,9 +1,12 @@
 //! The doors of a whole server in this process, on SQLite: one file per behaviour.
 #![cfg(test)]
 
+mod a_connection_and_a_sync_join;
+mod a_device_catches_up;
 mod accepted_and_refused;
 mod admin_and_profiles;
 mod bad_input_costs_no_number;
+mod devices_are_kept_and_forgotten;
 mod direct_once_per_pair;
 mod frames_are_understood_or_answered;
 mod groups_are_managed;

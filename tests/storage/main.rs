@@ -20,6 +20,7 @@ mod pages;
 mod people;
 mod raw;
 mod suite;
+mod syncs;
 mod touches;
 
 mod memory;

@@ -117,6 +117,16 @@ macro_rules! contract {
                 present_members_share_a_conversation,
                 totals_count_what_is_there,
             }
+            syncs::{
+                standings_are_of_present_memberships_only,
+                many_conversations_are_seen_at_once_as_one_by_one,
+                outlines_are_the_newest_of_each_window_without_what_is_deleted,
+                a_log_is_read_in_stretches_with_what_each_change_is_about,
+                hundreds_of_conversations_are_read_together,
+                unread_counts_are_those_of_the_list,
+                devices_are_listed_by_when_they_were_seen_and_forgotten_with_their_cursors,
+                a_setting_gets_another_value_where_it_has_one,
+            }
             nodes::{
                 two_nodes_get_different_workers,
                 of_20_claims_at_once_no_two_get_the_same,

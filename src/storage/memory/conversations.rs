@@ -25,7 +25,7 @@ fn list_order(position: &ListPosition) -> ListOrder {
     )
 }
 
-fn seen(tables: &Tables, row: &ConversationRow, viewer: Principal) -> Seen {
+pub(super) fn seen(tables: &Tables, row: &ConversationRow, viewer: Principal) -> Seen {
     let own = row.present(viewer);
     let floor = own.map_or(Seq::ZERO, |own| own.last_read_seq.max(own.cleared_seq));
     Seen {

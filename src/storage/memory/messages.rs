@@ -38,7 +38,7 @@ fn page(tables: &Tables, query: &PageQuery) -> Vec<Marked> {
     }
 }
 
-fn message(tables: &Tables, id: MessageId) -> Option<&Message> {
+pub(super) fn message(tables: &Tables, id: MessageId) -> Option<&Message> {
     place(tables, id).map(|(_, message)| message.as_ref())
 }
 

@@ -9,6 +9,7 @@ mod conversations;
 mod messages;
 mod personal;
 mod rest;
+mod sync;
 mod tables;
 #[cfg(test)]
 mod tests;

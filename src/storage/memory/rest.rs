@@ -1,5 +1,6 @@
 //! The small tables: principals, devices, nodes, settings; and the reads of `check`.
 
+use std::cmp::Reverse;
 use std::ops::Bound;
 
 use async_trait::async_trait;
@@ -12,7 +13,7 @@ use crate::domain::{
     ProfilePatch, Seq, Timestamp,
 };
 use crate::storage::{
-    AuditStore, DeviceCursor, DeviceStore, Lease, Ledger, NodeStore, PrincipalStore, SettingStore, StoreError,
+    AuditStore, Device, DeviceCursor, DeviceStore, Lease, Ledger, NodeStore, PrincipalStore, SettingStore, StoreError,
     StoreResult, Totals,
 };
 
@@ -168,6 +169,35 @@ impl DeviceStore for MemoryStore {
         .await
     }
 
+    async fn devices(&self, principal: Principal, limit: u32) -> StoreResult<Vec<Device>> {
+        self.call(|tables| {
+            let own = tables.devices.iter().filter(|((who, _), _)| *who == principal);
+            let mut found: Vec<Device> = own
+                .map(|((_, device_id), row)| Device {
+                    device_id: device_id.clone(),
+                    platform: row.platform.clone(),
+                    last_seen_at: row.last_seen_at,
+                })
+                .collect();
+            found.sort_by_key(|device| Reverse(device.last_seen_at.millis()));
+            found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+            found
+        })
+        .await
+    }
+
+    async fn forget_device(&self, principal: Principal, device: &DeviceId) -> StoreResult<bool> {
+        self.call(|tables| {
+            let cursors = tables.cursors.len();
+            tables
+                .cursors
+                .retain(|(who, which, _), _| *who != principal || which != device);
+            let known = tables.devices.remove(&(principal, device.clone())).is_some();
+            known || tables.cursors.len() < cursors
+        })
+        .await
+    }
+
     async fn cursors(&self, principal: Principal, device: &DeviceId) -> StoreResult<Vec<DeviceCursor>> {
         self.call(|tables| {
             let own = tables
@@ -259,6 +289,19 @@ impl SettingStore for MemoryStore {
                 .entry(name.to_owned())
                 .or_insert_with(|| value.to_owned());
             kept.clone()
+        })
+        .await
+    }
+
+    async fn setting(&self, name: &str) -> StoreResult<Option<String>> {
+        self.call(|tables| tables.settings.get(name).cloned()).await
+    }
+
+    async fn set_setting(&self, name: &str, value: &str) -> StoreResult<()> {
+        self.call(|tables| {
+            if let Some(kept) = tables.settings.get_mut(name) {
+                value.clone_into(kept);
+            }
         })
         .await
     }

@@ -21,8 +21,8 @@ fn seen_from(row: &DB::Row) -> StoreResult<(Seen, bool)> {
         head: columns.head()?,
         member_count: u64::try_from(columns.big()?).unwrap_or_default(),
         membership: columns.maybe_membership()?,
-        unread_count: columns.maybe_big()?.and_then(|count| u64::try_from(count).ok()).unwrap_or_default(),
-        mention_count: u64::try_from(columns.big()?).unwrap_or_default(),
+        unread_count: columns.count()?,
+        mention_count: columns.count()?,
         last_message: None,
     };
     let hidden = columns.big()? > 0;
@@ -34,7 +34,7 @@ fn seen_from(row: &DB::Row) -> StoreResult<(Seen, bool)> {
 sql_impl! {
 impl SqlStore {
     /// What is on the last messages: nothing is asked where none of them was ever changed.
-    async fn mark(&self, viewer: Principal, found: Vec<(Seen, bool)>) -> StoreResult<Vec<Seen>> {
+    pub(super) async fn mark(&self, viewer: Principal, found: Vec<(Seen, bool)>) -> StoreResult<Vec<Seen>> {
         let mut seen = Vec::with_capacity(found.len());
         for (mut one, hidden) in found {
             if let Some(last) = one.last_message.take_if(|_| hidden) {
@@ -109,9 +109,7 @@ impl ConversationStore for SqlStore {
 
     async fn seen(&self, id: ConversationId, viewer: Principal) -> StoreResult<Option<Seen>> {
         let query = sqlx::query(sql!(concat!(
-            "SELECT ", conversation_columns!(), ", c.member_count, ", membership_columns!(), ", ",
-            unread_column!(), ", ", mention_column!(), ", ", hidden_column!(), ", ", message_columns!(),
-            " FROM im_conversation c",
+            "SELECT ", seen_columns!(), " FROM im_conversation c",
             " LEFT JOIN im_member r ON r.conversation_id = c.conversation_id AND r.principal_type = ?",
             " AND r.principal_id = ? AND r.status = 1",
             " LEFT JOIN im_message m ON m.conversation_id = c.conversation_id AND m.seq = c.last_message_seq",
@@ -128,8 +126,7 @@ impl ConversationStore for SqlStore {
             (after.pinned, after.last_activity_at.millis(), after.conversation_id.get())
         });
         let query = sqlx::query(sql!(concat!(
-            "SELECT ", conversation_columns!(), ", c.member_count, ", membership_columns!(), ", ",
-            unread_column!(), ", ", mention_column!(), ", ", hidden_column!(), ", ", message_columns!(),
+            "SELECT ", seen_columns!(),
             " FROM im_member r JOIN im_conversation c ON c.conversation_id = r.conversation_id",
             " LEFT JOIN im_message m ON m.conversation_id = c.conversation_id AND m.seq = c.last_message_seq",
             " WHERE r.principal_type = ? AND r.principal_id = ? AND r.status = 1",

@@ -7,7 +7,7 @@ use sqlx::QueryBuilder;
 use super::rows::Columns;
 use super::{Dialect, SqlStore, bounded};
 use crate::domain::{ChangeSeq, ConversationId, DeviceId, Principal, Seq, Timestamp};
-use crate::storage::{DeviceCursor, DeviceStore, StoreResult};
+use crate::storage::{Device, DeviceCursor, DeviceStore, StoreError, StoreResult};
 
 /// Cursors in one statement: SQLite bounds the parts of a UNION.
 const CURSORS_PER_STATEMENT: usize = 200;
@@ -88,6 +88,42 @@ impl DeviceStore for SqlStore {
             bounded(builder.build().persistent(part.len() == 1).execute(&self.pool)).await?;
         }
         Ok(())
+    }
+
+    async fn devices(&self, principal: Principal, limit: u32) -> StoreResult<Vec<Device>> {
+        let query = sqlx::query(sql!(
+            "SELECT device_id, platform, last_seen_at FROM im_device WHERE principal_type = ? AND principal_id = ?
+             ORDER BY last_seen_at DESC, device_id LIMIT ?"
+        ));
+        let query = query.bind(principal.kind.code()).bind(principal.id).bind(i64::from(limit));
+        let rows = bounded(query.fetch_all(&self.pool)).await?;
+        let device = |row| {
+            let mut columns = Columns::<DB>::new(row);
+            let id = columns.key()?;
+            let device_id = DeviceId::parse(&id);
+            Ok(Device {
+                device_id: device_id.map_err(|_| StoreError::Inconsistent(format!("{id:?} is no device_id")))?,
+                platform: columns.maybe_text()?,
+                last_seen_at: columns.time()?,
+            })
+        };
+        rows.iter().map(device).collect()
+    }
+
+    async fn forget_device(&self, principal: Principal, device: &DeviceId) -> StoreResult<bool> {
+        // The cursors first: should the second statement fail, the device is still listed and can be forgotten again.
+        let texts = [
+            sql!("DELETE FROM im_device_cursor WHERE principal_type = ? AND principal_id = ? AND device_id = ?"),
+            sql!("DELETE FROM im_device WHERE principal_type = ? AND principal_id = ? AND device_id = ?"),
+        ];
+        let mut found = 0;
+        for text in texts {
+            let query = sqlx::query(text).bind(principal.kind.code()).bind(principal.id);
+            let query = query.bind(device.as_str().as_bytes());
+            let _turn = self.gate.pass().await;
+            found += DB::affected(&bounded(query.execute(&self.pool)).await?);
+        }
+        Ok(found > 0)
     }
 
     async fn cursors(&self, principal: Principal, device: &DeviceId) -> StoreResult<Vec<DeviceCursor>> {

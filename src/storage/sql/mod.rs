@@ -32,6 +32,7 @@ mod principals;
 mod sends;
 mod settings;
 mod sqlite;
+mod sync;
 
 use std::future::Future;
 use std::sync::Arc;

@@ -102,6 +102,25 @@ macro_rules! hidden_column {
     };
 }
 
+/// The columns of a conversation `c`, its member `r` and its newest message `m` that `conversations::seen_from` reads.
+macro_rules! seen_columns {
+    () => {
+        concat!(
+            conversation_columns!(),
+            ", c.member_count, ",
+            membership_columns!(),
+            ", ",
+            unread_column!(),
+            ", ",
+            mention_column!(),
+            ", ",
+            hidden_column!(),
+            ", ",
+            message_columns!()
+        )
+    };
+}
+
 /// The columns of a message `m` that [`Columns::message`] reads.
 macro_rules! message_columns {
     () => {
@@ -161,6 +180,20 @@ impl Columns<'r> {
 
     pub(super) fn maybe_small(&mut self) -> StoreResult<Option<i16>> {
         self.get()
+    }
+
+    pub(super) fn flag(&mut self) -> StoreResult<bool> {
+        self.get()
+    }
+
+    /// A number of things; what is missing or below 0 is 0.
+    pub(super) fn count(&mut self) -> StoreResult<u64> {
+        Ok(self.maybe_big()?.and_then(|count| u64::try_from(count).ok()).unwrap_or_default())
+    }
+
+    /// A length; 0 where there is nothing. PostgreSQL counts it in 32 bits: add `0 * ` a big column, and it has 64.
+    pub(super) fn bytes(&mut self) -> StoreResult<usize> {
+        Ok(self.maybe_big()?.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or_default())
     }
 
     pub(super) fn text(&mut self) -> StoreResult<String> {

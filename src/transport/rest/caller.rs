@@ -28,7 +28,7 @@ impl Caller {
     pub fn origin(self, request: &HttpRequest) -> Result<Origin, InvalidField> {
         let device = request.headers().get(DEVICE_HEADER).map(|header| {
             let text = header.to_str().unwrap_or_default();
-            DeviceId::parse(text).map_err(|invalid| InvalidField::new("X-Device-Id", invalid.hint))
+            DeviceId::connecting(text).map_err(|invalid| InvalidField::new("X-Device-Id", invalid.hint))
         });
         Ok(Origin {
             principal: self.principal,

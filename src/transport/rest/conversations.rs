@@ -74,7 +74,8 @@ fn changed(changed: &service::ConversationChanged) -> Result<HttpResponse, Probl
     })
 }
 
-pub(super) fn as_member(seen: &Seen) -> Result<view::Conversation<'_>, DomainError> {
+/// As its viewer sees it, who must be a member.
+pub(in crate::transport) fn as_member(seen: &Seen) -> Result<view::Conversation<'_>, DomainError> {
     let own = seen.membership.as_ref().ok_or(DomainError::NotAMember)?;
     let last = seen.last_message.as_ref().map(view::Message::from);
     Ok(view::Conversation::new(

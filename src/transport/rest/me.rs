@@ -4,10 +4,12 @@ use actix_web::web::{Data, Payload};
 use actix_web::{HttpRequest, HttpResponse};
 use serde::Serialize;
 
+use super::query::device_id;
 use super::reply::ok;
 use super::{Caller, Problem, Rest};
 use crate::protocol::fields::Fields;
-use crate::protocol::rest::acknowledgement;
+use crate::protocol::rest::{List, acknowledgement};
+use crate::protocol::sync::{Device, Unread, UnreadTotal};
 use crate::service::DeviceCursor;
 use crate::transport::limits::body;
 
@@ -33,4 +35,51 @@ pub(super) async fn acknowledge(
         .collect();
     rest.devices.acknowledge(caller.principal, &device, &cursors).await?;
     ok(&Done {})
+}
+
+/// `GET /v1/me/devices`
+pub(super) async fn devices(rest: Data<Rest>, caller: Caller) -> Result<HttpResponse, Problem> {
+    let found = rest.devices.list(caller.principal).await?;
+    let now = rest.clock.now();
+    let devices = found.iter().map(|device| {
+        let online = rest.delivery.is_connected(caller.principal, &device.device_id);
+        Device {
+            device_id: device.device_id.as_str(),
+            platform: device.platform.as_deref(),
+            online,
+            last_seen_at: if online { now } else { device.last_seen_at },
+        }
+    });
+    ok(&List {
+        items: devices.collect(),
+        next_cursor: None, // there are never more than one page
+    })
+}
+
+/// `DELETE /v1/me/devices/{device_id}`
+pub(super) async fn forget_device(
+    rest: Data<Rest>,
+    caller: Caller,
+    request: HttpRequest,
+) -> Result<HttpResponse, Problem> {
+    let device = device_id(&request).await?;
+    // Its connection first, or what that acknowledges would be kept.
+    rest.delivery.kick(caller.principal, &device);
+    rest.devices.forget(caller.principal, &device).await?;
+    ok(&Done {})
+}
+
+/// `GET /v1/me/unread`
+pub(super) async fn unread(rest: Data<Rest>, caller: Caller) -> Result<HttpResponse, Problem> {
+    let unread = rest.sync.unread(caller.principal).await?;
+    let conversations = unread.conversations.iter().map(|one| Unread {
+        conversation_id: one.conversation_id.get(),
+        unread_count: one.unread_count,
+        mention_count: one.mention_count,
+        muted: one.muted,
+    });
+    ok(&UnreadTotal {
+        total: unread.total,
+        conversations: conversations.collect(),
+    })
 }

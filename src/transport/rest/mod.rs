@@ -16,6 +16,7 @@ mod own;
 mod problem;
 mod query;
 mod reply;
+mod sync;
 mod users;
 
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 use actix_web::web::{self, ServiceConfig};
 
 pub use caller::{Caller, bearer};
+pub(super) use conversations::as_member;
 pub use problem::{Problem, problems};
 
 use super::limits::Limits;
@@ -30,7 +32,7 @@ use crate::auth::{Authenticator, OperatorKey, Signer};
 use crate::clock::Clock;
 use crate::delivery::Delivery;
 use crate::domain::Code;
-use crate::service::{Conversations, Devices, Health, Inbox, Messages, Principals, ServiceError, Users};
+use crate::service::{Conversations, Devices, Health, Inbox, Messages, Principals, ServiceError, Sync, Users};
 
 /// What the REST door needs; `app` makes one and shares it with all workers.
 pub struct Rest {
@@ -44,15 +46,17 @@ pub struct Rest {
     pub conversations: Arc<Conversations>,
     /// Sends and reads.
     pub messages: Arc<Messages>,
-    /// Acknowledgements.
+    /// Devices and what they acknowledged.
     pub devices: Arc<Devices>,
     /// What users do for themselves.
     pub inbox: Arc<Inbox>,
+    /// Catching up.
+    pub sync: Arc<Sync>,
     /// For load balancers.
     pub health: Arc<Health>,
     /// Who is how to be shown, and who may use the server.
     pub users: Arc<Users>,
-    /// Tells how many are connected.
+    /// Tells who is connected.
     pub delivery: Arc<Delivery>,
     /// Makes tokens for the operator; none where only public keys are configured.
     pub signer: Option<Signer>,
@@ -115,6 +119,10 @@ pub fn routes(rest: Arc<Rest>) -> impl FnOnce(&mut ServiceConfig) + Clone {
             )
             .service(web::resource("/v1/me/actions").get(actions::list))
             .service(web::resource("/v1/me/acks").post(me::acknowledge))
+            .service(web::resource("/v1/me/devices").get(me::devices))
+            .service(web::resource("/v1/me/devices/{device_id}").delete(me::forget_device))
+            .service(web::resource("/v1/me/unread").get(me::unread))
+            .service(web::resource(["/v1/sync", "/v1/syncMessages"]).post(sync::sync))
             .configure(admin::routes)
             .default_service(web::to(nowhere));
     }

@@ -1,8 +1,10 @@
 //! Ids in paths and numbers in query strings.
 
-use actix_web::{HttpRequest, web};
+use actix_web::{FromRequest as _, HttpRequest, web};
 
-use crate::domain::{ActionType, ConversationId, DomainError, InvalidField, MessageId, Principal, PrincipalType, Seq};
+use crate::domain::{
+    ActionType, ConversationId, DeviceId, DomainError, InvalidField, MessageId, Principal, PrincipalType, Seq,
+};
 use crate::protocol::fields::{limit, query_number};
 use crate::protocol::rest::{LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX};
 
@@ -70,6 +72,13 @@ pub(super) fn principal(request: &HttpRequest, unknown: &'static str) -> Result<
 /// `{id}` of the path, of one of this kind.
 pub(super) fn user(request: &HttpRequest, kind: PrincipalType) -> Result<Principal, DomainError> {
     Principal::parse(kind, segment(request, "id")).ok_or(DomainError::NotFound("no such user or agent"))
+}
+
+/// `{device_id}` of the path, decoded: it may hold any visible ASCII.
+pub(super) async fn device_id(request: &HttpRequest) -> Result<DeviceId, DomainError> {
+    let decoded = web::Path::<String>::extract(request).await;
+    let device = decoded.ok().and_then(|text| DeviceId::parse(&text).ok());
+    device.ok_or(DomainError::NotFound("no such device"))
 }
 
 /// As it stands in the path. Ids are digits, which nobody has to encode, so nothing is decoded.

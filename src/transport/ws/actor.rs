@@ -235,6 +235,7 @@ impl SessionActor {
             Frame::Acknowledge(acks) => self.acknowledge(id, acks, session, ctx),
             Frame::Read { conversation_id, seq } => self.read(id, conversation_id, seq, session, ctx),
             Frame::History(history) => self.history(id, history, session, ctx),
+            Frame::Sync(ask) => self.sync(id, ask, session, ctx),
             Frame::Ping => {
                 if !self.hub.ping(self.id, id) {
                     self.refuse(Some(id), overloaded());

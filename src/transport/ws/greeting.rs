@@ -45,7 +45,8 @@ impl Greeting {
         door.devices
             .touch(principal, &self.device, self.platform.as_deref())
             .await?;
-        let welcome = wire::text(&self.welcome(&door, principal));
+        let epoch = door.epoch.current().await;
+        let welcome = wire::text(&self.welcome(&door, principal, epoch));
         let place = Place {
             session: Arc::new(Session::new(Introduced {
                 id: self.id,
@@ -70,14 +71,14 @@ impl Greeting {
         Ok(place)
     }
 
-    fn welcome(&self, door: &Door, principal: Principal) -> Welcome<'_> {
+    fn welcome(&self, door: &Door, principal: Principal, store_epoch: String) -> Welcome<'_> {
         Welcome {
             reply_to: self.frame,
             session_id: uuid::Uuid::now_v7().to_string(),
             principal: principal.into(),
             device_id: self.device.as_str(),
             server_time: door.clock.now(),
-            store_epoch: String::clone(&door.store_epoch),
+            store_epoch,
             heartbeat_secs: door.heartbeat.as_secs(),
             limits: door.limits,
         }

@@ -20,7 +20,7 @@ use crate::auth::Authenticator;
 use crate::clock::Clock;
 use crate::delivery::{Delivery, HubHandle};
 use crate::protocol::reply;
-use crate::service::{Devices, Inbox, Messages, Principals};
+use crate::service::{Devices, Epoch, Inbox, Messages, Principals, Sync};
 
 /// What the WebSocket door needs; `app` makes one and shares it with all workers.
 pub struct Door {
@@ -32,10 +32,12 @@ pub struct Door {
     pub principals: Arc<Principals>,
     /// Sends and reads.
     pub messages: Arc<Messages>,
-    /// Acknowledgements.
+    /// Devices and what they acknowledged.
     pub devices: Arc<Devices>,
     /// What users do for themselves.
     pub inbox: Arc<Inbox>,
+    /// Catching up.
+    pub sync: Arc<Sync>,
     /// What was committed.
     pub delivery: Arc<Delivery>,
     /// How long a client may take to say hello.
@@ -45,7 +47,7 @@ pub struct Door {
     /// Told to clients, and kept to.
     pub limits: reply::Limits,
     /// Told to clients: another one means another store.
-    pub store_epoch: String,
+    pub epoch: Arc<Epoch>,
 }
 
 /// The route. `hub` is the one of the worker on whose thread the app is made: [`Delivery::start_hub`]. The server needs

@@ -8,8 +8,10 @@ use super::{REQUESTS_MAX, SessionActor, origin, overloaded};
 use crate::delivery::session::{Asked, Session, Waiting};
 use crate::domain::{Code, ConversationId, MessageId, Seq, Touch};
 use crate::protocol::frame::{Acknowledged, History};
+use crate::protocol::sync::Ask;
 use crate::protocol::{reply, view};
-use crate::service::{DeviceCursor, HistoryPage, HistoryQuery, ServiceError};
+use crate::service::{DeviceCursor, HistoryPage, HistoryQuery, ServiceError, SyncPage};
+use crate::transport::catching_up::{answer, query};
 
 impl SessionActor {
     /// Finds out where the message is, and hands the act on to that conversation.
@@ -143,6 +145,21 @@ impl SessionActor {
                 items: page.items.iter().map(view::Message::from).collect(),
                 has_more: page.has_more,
             });
+        };
+        self.request(id, asked, done, ctx);
+    }
+
+    pub(super) fn sync(&mut self, id: u64, ask: Ask, session: &Session, ctx: &mut Context<Self>) {
+        let (door, viewer) = (Arc::clone(&self.door), session.principal());
+        // As with history: the answer must leave room for what is pushed.
+        let query = match query(ask, Some(session.device()), door.delivery.outbound_bytes() / 2) {
+            Ok(query) => query,
+            Err(error) => return self.refuse(Some(id), error),
+        };
+        let asked = async move { door.sync.sync(viewer, query).await };
+        let done = move |actor: &mut Self, page: SyncPage, _: &mut Context<Self>| match answer(&page) {
+            Ok(page) => actor.reply(&reply::Sync { reply_to: id, page }),
+            Err(error) => actor.refuse(Some(id), error),
         };
         self.request(id, asked, done, ctx);
     }
