@@ -18,6 +18,7 @@ mod nodes;
 mod own;
 mod pages;
 mod people;
+mod plans;
 mod raw;
 mod suite;
 mod syncs;
