@@ -36,7 +36,10 @@ def receive():
         (size,) = struct.unpack(">H", reader.read(2))
     elif size == 127:
         (size,) = struct.unpack(">Q", reader.read(8))
-    return first & 0x0F, reader.read(size)
+    payload = reader.read(size)
+    if len(payload) < size:
+        raise ValueError("the connection broke within a frame")
+    return first & 0x0F, payload
 
 
 stream.sendall(

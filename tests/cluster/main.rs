@@ -15,6 +15,7 @@ mod lost_answers;
 mod outage;
 mod shutdown;
 mod slow_client;
+mod stopped_process;
 mod stores;
 #[path = "../support/mod.rs"]
 mod support;
