@@ -55,18 +55,22 @@ async fn prove(config: Config) -> anyhow::Result<ExitCode> {
         changes,
         members,
         quotes,
+        reacted,
     } = report.counts;
     println!(
-        "checked {} conversations, {} messages, {} changes, {} memberships, {} quotes in {}",
+        "checked {} conversations, {} messages, {} changes, {} memberships, {} quotes, {} messages with reactions in {}",
         HumanCount(conversations),
         HumanCount(messages),
         HumanCount(changes),
         HumanCount(members),
         HumanCount(quotes),
+        HumanCount(reacted),
         progress::rate(messages, started.elapsed()),
     );
     if report.found == 0 {
-        println!("in order: no hole, no double; heads, counts, hash chain, changes, quotes and read positions agree");
+        println!(
+            "in order: no hole, no double; heads, counts, hash chain, changes, quotes, marks and read positions agree"
+        );
         return Ok(ExitCode::SUCCESS);
     }
     for finding in &report.findings {
@@ -99,9 +103,28 @@ async fn check(store: &dyn Store, bar: &ProgressBar) -> StoreResult<Report> {
             bar.set_message(format!("{} messages", HumanCount(report.counts.messages)));
         }
     }
+    reactions(store, &mut report).await?;
     bar.finish_and_clear();
     report.findings.sort();
     Ok(report)
+}
+
+/// Reactions are kept by message, so they are looked through as a whole, also those whose message is lost.
+async fn reactions(store: &dyn Store, report: &mut Report) -> StoreResult<()> {
+    let mut after = None;
+    loop {
+        let page = store.stray_reactions(after, PAGE_IDS).await?;
+        let findings = page.strays.iter().map(Finding::of).collect();
+        let counts = Counts {
+            reacted: page.messages,
+            ..Counts::default()
+        };
+        report.add(counts, findings);
+        match page.last {
+            Some(last) => after = Some(last),
+            None => return Ok(()),
+        }
+    }
 }
 
 /// How many there are, for the bar.
@@ -123,6 +146,7 @@ impl Report {
         total.changes += counts.changes;
         total.members += counts.members;
         total.quotes += counts.quotes;
+        total.reacted += counts.reacted;
         self.found += findings.len();
         let room = PRINTED_MAX.saturating_sub(self.findings.len());
         self.findings.extend(findings.into_iter().take(room));

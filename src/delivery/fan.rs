@@ -198,7 +198,10 @@ fn of_event(committed: &Committed, at: usize, event: &Event, sessions: &Sessions
         | Event::HeaderChanged { .. }
         | Event::MessageChanged { .. }
         | Event::SettingsChanged { .. }
-        | Event::ActionChanged { .. } => {}
+        | Event::ActionChanged { .. }
+        | Event::Mentioned { .. }
+        | Event::Reacted { .. }
+        | Event::Pinned { .. } => {}
     }
 }
 

@@ -159,7 +159,9 @@ impl Annotated {
         }
     }
 
-    fn has_reacted(&self, emoji: &Emoji, principal: Principal) -> bool {
+    /// Has this principal given this reaction?
+    #[must_use]
+    pub fn has_reacted(&self, emoji: &Emoji, principal: Principal) -> bool {
         let reaction = self.reactions.iter().find(|reaction| reaction.emoji == *emoji);
         reaction.is_some_and(|reaction| reaction.is_by(principal))
     }

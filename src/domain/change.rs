@@ -12,6 +12,10 @@ pub enum ChangeType {
     Recalled,
     /// A message was removed for everyone.
     Deleted,
+    /// A reaction was given or taken back; payload `{emoji, principal, added}`.
+    Reaction,
+    /// A message was pinned, or is pinned no longer; payload `{pinned}`.
+    Pinned,
     /// Principals became members; payload `{members, reason}`.
     MemberAdded,
     /// Principals are members no longer; payload `{members, reason}`.
@@ -31,10 +35,12 @@ pub enum ChangeType {
 }
 
 impl ChangeType {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 13] = [
         Self::Edited,
         Self::Recalled,
         Self::Deleted,
+        Self::Reaction,
+        Self::Pinned,
         Self::MemberAdded,
         Self::MemberRemoved,
         Self::MemberUpdated,
@@ -52,6 +58,8 @@ impl ChangeType {
             Self::Edited => "EDITED",
             Self::Recalled => "RECALLED",
             Self::Deleted => "DELETED",
+            Self::Reaction => "REACTION",
+            Self::Pinned => "PINNED",
             Self::MemberAdded => "MEMBER_ADDED",
             Self::MemberRemoved => "MEMBER_REMOVED",
             Self::MemberUpdated => "MEMBER_UPDATED",

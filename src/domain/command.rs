@@ -3,7 +3,7 @@
 use super::chain::Digest;
 use super::content::{Content, MessageType};
 use super::conversation::{Adding, HistoryVisibility, Kind, Posting};
-use super::ids::{ClientMessageId, ClientRequestId, DeviceId, MessageId, Principal, Seq, Timestamp};
+use super::ids::{ClientMessageId, ClientRequestId, DeviceId, Emoji, MessageId, Principal, Seq, Timestamp};
 use super::member::Role;
 use super::personal::Personal;
 use super::subject::Subject;
@@ -94,6 +94,15 @@ pub enum Touch {
     },
     /// Removed for everyone: by OWNER/ADMIN of a group, or by the admin key.
     Delete,
+    /// A reaction of the actor.
+    React {
+        /// Which.
+        emoji: Emoji,
+        /// Given, or taken back.
+        added: bool,
+    },
+    /// Pinned (`true`) or not: by OWNER/ADMIN of a group, by both in a DIRECT.
+    Pin(bool),
 }
 
 /// Fields of a group's header that change; `None` = stays as it is.

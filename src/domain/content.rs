@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use super::error::{DomainError, InvalidField};
 use super::ids::{Principal, PrincipalType};
 use super::json;
+use super::mention::Mentions;
 
 /// The most mentions in one text.
 pub const MENTIONS_MAX: usize = 500;
@@ -163,6 +164,23 @@ impl Content {
             MessageType::Other(_) => {}
         }
         Ok(())
+    }
+
+    /// Whom a message of this type with this content mentions.
+    #[must_use]
+    pub fn mentions(&self, message_type: &MessageType) -> Mentions {
+        // Most texts mention nobody: a look is cheaper than a parse, and compact form spells keys in one way only.
+        if *message_type != MessageType::Text || !self.0.contains("\"mention") {
+            return Mentions::Nobody;
+        }
+        let Some(object) = Object::parse(&self.0) else {
+            return Mentions::Nobody;
+        };
+        let principals = object.text("text").and_then(|text| mentions(&object, &text).ok());
+        Mentions::new(
+            object.get("mention_all") == Some("true"),
+            principals.unwrap_or_default(),
+        )
     }
 
     /// What the server made itself, or what comes back from the store.

@@ -243,11 +243,14 @@ impl Conversation {
 
     fn apply_to_existing(&mut self, event: &Event) {
         match event {
-            // Rows of other conversations, and the user's own: a writer holds nothing of them.
+            // Rows of other conversations, the user's own, what is on messages: a writer holds nothing of them.
             Event::Created { .. }
             | Event::ReadMoved { .. }
             | Event::SettingsChanged { .. }
-            | Event::ActionChanged { .. } => {}
+            | Event::ActionChanged { .. }
+            | Event::Mentioned { .. }
+            | Event::Reacted { .. }
+            | Event::Pinned { .. } => {}
             Event::MessageSent { message, .. } => {
                 self.head.last_seq = message.seq;
                 self.head.last_count_no = message.count_no;

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use super::annotated::Annotated;
 use super::change::Change;
 use super::conversation::{CreationKey, Header};
-use super::ids::{ConversationId, CountNo, DeviceId, Principal, Seq};
+use super::ids::{ConversationId, CountNo, DeviceId, Emoji, Principal, Seq, Timestamp};
 use super::member::{Member, Role};
+use super::mention::Mentions;
 use super::message::Message;
 use super::personal::{Action, SettingsPatch};
 
@@ -53,7 +54,8 @@ pub enum Event {
         /// The whole of it.
         header: Arc<Header>,
     },
-    /// A message that was there is now as said here: edited, recalled or deleted for all.
+    /// A message that was there is now as said here: edited, recalled or deleted for all. What is gone has nothing on it
+    /// any more: its reactions and its pin go with the words.
     MessageChanged {
         /// The whole of it.
         message: Arc<Message>,
@@ -88,6 +90,39 @@ pub enum Event {
         principal: Principal,
         /// The whole of it.
         action: Action,
+    },
+    /// Whom the present text of a message mentions is another than before. It stands after the message.
+    Mentioned {
+        /// Which message.
+        seq: Seq,
+        /// Whom the text mentioned before; members or not.
+        before: Mentions,
+        /// Whom it mentions now: members other than its sender, or everybody.
+        now: Mentions,
+    },
+    /// A principal has given a reaction, or has taken it back.
+    Reacted {
+        /// The message with its new change_seq; nothing else of it is another.
+        message: Arc<Message>,
+        /// Which.
+        emoji: Emoji,
+        /// Who.
+        principal: Principal,
+        /// When.
+        at: Timestamp,
+        /// Given, or taken back.
+        added: bool,
+    },
+    /// A message was pinned, or is pinned no longer.
+    Pinned {
+        /// The message with its new change_seq; nothing else of it is another.
+        message: Arc<Message>,
+        /// By whom.
+        principal: Principal,
+        /// When.
+        at: Timestamp,
+        /// Pinned from here on.
+        pinned: bool,
     },
     /// An entry of the change log; it stands after the fact that it reports.
     Changed {

@@ -16,6 +16,7 @@ pub mod event;
 pub mod ids;
 pub mod json;
 pub mod member;
+pub mod mention;
 pub mod message;
 pub mod personal;
 pub mod policy;
@@ -42,6 +43,7 @@ pub use ids::{
     Principal, PrincipalType, Seq, Timestamp,
 };
 pub use member::{Member, Membership, Role};
+pub use mention::Mentions;
 pub use message::{KeyRecord, Message, MessageStatus};
 pub use personal::{Action, ActionType, Actionable, Personal, Position, Receipt, Settings, SettingsPatch};
 pub use profile::{PrincipalStatus, Profile, ProfilePatch};

@@ -77,6 +77,25 @@ fn fixed(header: &Header) -> Result<(), DomainError> {
     }
 }
 
+/// May members react to messages here? Also where only admins post.
+pub fn may_react(header: &Header) -> Result<(), DomainError> {
+    if header.kind == Kind::Inbox {
+        return Err(DomainError::Forbidden("nobody reacts to what stands in an inbox"));
+    }
+    open(header)
+}
+
+/// May this member pin messages here, and unpin them?
+pub fn may_pin(header: &Header, member: &Member) -> Result<(), DomainError> {
+    match header.kind {
+        Kind::Inbox => Err(DomainError::Forbidden("nothing is pinned in an inbox")),
+        Kind::Group if member.role < Role::Admin => {
+            Err(DomainError::Forbidden("only an admin of the group may pin a message"))
+        }
+        Kind::Group | Kind::Direct => open(header),
+    }
+}
+
 /// Can this be written to?
 pub fn open(header: &Header) -> Result<(), DomainError> {
     if header.status == Status::Active {

@@ -88,6 +88,24 @@ impl<'a> Fields<'a> {
         self.raw(name).map(|json| read(json).ok_or(invalid)).transpose()
     }
 
+    /// A list of 1 to `max` ids: decimal strings, as in [`Fields::id`].
+    pub fn ids<T>(
+        &self,
+        name: &'static str,
+        max: usize,
+        hint: &'static str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<Vec<T>>, InvalidField> {
+        let invalid = InvalidField::new(name, hint);
+        let texts: Option<Vec<Text<'_>>> = self.read(name, hint)?;
+        let read = |texts: Vec<Text<'_>>| {
+            let fits = (1..=max).contains(&texts.len());
+            let ids = texts.iter().map(|text| parse(&text.0)).collect::<Option<Vec<_>>>();
+            ids.filter(|_| fits).ok_or(invalid)
+        };
+        texts.map(read).transpose()
+    }
+
     /// One of the words of an enum; `hint` names them.
     pub fn word<T>(
         &self,

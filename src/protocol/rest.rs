@@ -18,6 +18,8 @@ use crate::domain::{
 /// The most principals that one request may name. The SYSTEM message that lists them goes to every member who is
 /// online, so it keeps to what content may have (64 KiB).
 pub const MEMBERS_NAMED_MAX: usize = 1_000;
+/// The most conversations that a message is forwarded to at once.
+pub const FORWARD_CONVERSATIONS_MAX: usize = 50;
 /// The longest title of a group, in characters.
 pub const TITLE_CHARS_MAX: usize = 256;
 /// The longest address of a picture, in characters.
@@ -273,6 +275,61 @@ pub fn acknowledgement(fields: &Fields<'_>) -> Result<(DeviceId, Vec<Acknowledge
     Ok((device, frame::acknowledged(fields)?))
 }
 
+/// `POST /v1/messages/{id}/forward`: where to, and the key of every copy.
+///
+/// # Errors
+/// `invalid_request` with the field's name.
+pub fn forward(fields: &Fields<'_>) -> Result<(Vec<ConversationId>, ClientMessageId), InvalidField> {
+    const HINT: &str = "must be a list of 1 to 50 conversation ids: decimal strings";
+    let key = required("client_message_id", fields.text("client_message_id")?)?;
+    let key = ClientMessageId::parse(&key)?;
+    let to = fields.ids(
+        "conversation_ids",
+        FORWARD_CONVERSATIONS_MAX,
+        HINT,
+        ConversationId::parse,
+    )?;
+    Ok((required("conversation_ids", to)?, key))
+}
+
+/// The answer to a forward.
+#[derive(Debug, Serialize)]
+pub struct Forwarded<'a> {
+    /// In the order asked.
+    pub items: Vec<Copy<'a>>,
+}
+
+/// What became of one copy: `message`, or `error`.
+#[derive(Debug, Serialize)]
+pub struct Copy<'a> {
+    /// Where to.
+    #[serde(serialize_with = "super::convert::display")]
+    pub conversation_id: ConversationId,
+    /// The copy; of a repeat: the first one, as it is now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<view::Message<'a>>,
+    /// Why there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<Refusal<'a>>,
+}
+
+/// An error inside an answer, with the same words as a problem document.
+#[derive(Debug, Serialize)]
+pub struct Refusal<'a> {
+    /// The stable code.
+    pub code: super::error::Code,
+    /// What is wrong, for people.
+    pub detail: &'a str,
+    /// May the same request succeed later?
+    pub retryable: bool,
+    /// With `idempotency_key_reused`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub original: Option<view::Message<'a>>,
+    /// With retryable codes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
+}
+
 /// The answer to a send.
 #[derive(Debug, Serialize)]
 pub struct Sent<'a> {
@@ -352,9 +409,7 @@ pub struct Problem<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{
-        Command, Context, ConversationId, Create, Draft, Event, Facts, Origin, Principal, Timestamp, decide::Outcome,
-    };
+    use crate::domain::{Command, Context, Create, Draft, Event, Facts, Origin, Principal, Timestamp, decide::Outcome};
 
     #[test]
     fn the_message_that_lists_the_most_members_is_no_larger_than_content_may_be() {

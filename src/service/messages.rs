@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::ask::ask_keyed;
+use super::conversations::Page;
 use super::error::ServiceError;
 use crate::clock::Clock;
 use crate::conversation::{CommandError, ReplyTo, SessionReply};
@@ -11,7 +12,7 @@ use crate::domain::{
     MessageStatus, Origin, Outcome, Principal, Send, Seq, Touch, visibility,
 };
 use crate::routing::Bus;
-use crate::storage::{ConversationStore, PageQuery, Store};
+use crate::storage::{ConversationStore, PageQuery, PinPosition, PinQuery, Store};
 
 /// Which part of a conversation's history is asked for. The bounds are exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -261,6 +262,32 @@ impl Messages {
             items.drain(..items.len() - limit);
         }
         Ok(HistoryPage { items, has_more })
+    }
+
+    /// The pinned messages that `viewer` may see, the newest pin first.
+    ///
+    /// # Errors
+    /// `not_found`, `not_a_member`.
+    pub async fn pins(
+        &self,
+        viewer: Principal,
+        conversation_id: ConversationId,
+        after: Option<PinPosition>,
+        limit: u32,
+    ) -> Result<Page<Marked, PinPosition>, ServiceError> {
+        let (header, member) = member_access(self.store.as_ref(), conversation_id, viewer).await?;
+        let query = PinQuery {
+            conversation_id,
+            viewer,
+            first: visibility::first_visible(&header, &member),
+            after,
+            limit: limit.saturating_add(1), // one more tells whether there is more
+        };
+        let found = Page::cut(self.store.pins(query).await?, limit, |(last, _)| *last);
+        Ok(Page {
+            items: found.items.into_iter().map(|(_, item)| item).collect(),
+            next: found.next,
+        })
     }
 
     /// One message.

@@ -9,6 +9,7 @@ mod conversations;
 mod devices;
 mod epoch;
 mod error;
+mod forward;
 mod health;
 mod inbox;
 mod messages;
@@ -24,6 +25,7 @@ pub use conversations::{ConversationChanged, Conversations, Made, MembersChanged
 pub use devices::{DEVICES_LISTED_MAX, Devices};
 pub use epoch::{EPOCH_SETTING, EPOCH_STALE_MS_MAX, Epoch};
 pub use error::{Extra, ServiceError};
+pub use forward::Forwarded;
 pub use health::Health;
 pub use inbox::{Inbox, ReadUpTo, Receipts};
 pub use messages::{HistoryPage, HistoryQuery, Messages, Sent, Touched};
@@ -37,4 +39,6 @@ pub use users::{Disconnect, Users};
 
 // Readers' words of the store that the doors pass on.
 pub use crate::domain::NewConversation;
-pub use crate::storage::{ActionPosition, Device, DeviceCursor, ListPosition, MemberPosition, Seen, Totals, Unread};
+pub use crate::storage::{
+    ActionPosition, Device, DeviceCursor, ListPosition, MemberPosition, PinPosition, Seen, Totals, Unread,
+};

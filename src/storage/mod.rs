@@ -8,6 +8,7 @@
 //! Invariants: INV-OWN-1 (a commit whose counters moved stores nothing), INV-IDEM-1 (unique key), INV-COST-1
 //! (statements and rows of a send do not depend on the number of members).
 
+mod marks;
 pub mod memory;
 pub mod sql;
 mod sync;
@@ -21,11 +22,12 @@ use thiserror::Error;
 pub use sync::{About, Logged, Outline, Standing, Stretch, SyncStore, Unread, Window};
 
 use crate::domain::{
-    Action, ActionType, Actionable, Annotated, Change, ChangeSeq, ClientMessageId, Conversation, ConversationId,
-    Counters, CreationKey, DeviceId, Event, ExternalId, Head, Header, KeyRecord, Marked, Marks, Member, Membership,
-    Message, MessageId, Position, Principal, PrincipalType, Profile, ProfilePatch, Quotable, Receipt, Seq, Timestamp,
-    Touchable,
+    Action, ActionType, Actionable, Change, ChangeSeq, ClientMessageId, Conversation, ConversationId, Counters,
+    CreationKey, DeviceId, Event, ExternalId, Head, Header, KeyRecord, Marked, Marks, Member, Membership, Message,
+    MessageId, Position, Principal, PrincipalType, Profile, ProfilePatch, Quotable, Receipt, Seq, Timestamp, Touchable,
 };
+
+pub use marks::{MarkKind, PinPosition, PinQuery, Stray, StrayReactions};
 
 /// Why a read or a small write failed. Inside words only: clients get a code and a `trace_id`.
 #[derive(Clone, Debug, Error)]
@@ -176,8 +178,6 @@ pub trait MessageStore: Send + Sync {
     async fn page(&self, query: PageQuery) -> StoreResult<Vec<Marked>>;
     /// A message by id, as it is now, whoever may see it.
     async fn message(&self, id: MessageId) -> StoreResult<Option<Message>>;
-    /// A message by id with everything on it, whoever may see it.
-    async fn annotated(&self, id: MessageId) -> StoreResult<Option<Annotated>>;
     /// What is on these messages, as `viewer` sees it; those on which nothing is are left out. One statement for a
     /// page of messages.
     async fn marks(&self, viewer: Principal, messages: &[MessageId]) -> StoreResult<HashMap<MessageId, Marks>>;
@@ -195,6 +195,8 @@ pub trait MessageStore: Send + Sync {
         };
         Ok(messages.into_iter().map(marked).collect())
     }
+    /// The pinned messages that the viewer may see, the newest pin first.
+    async fn pins(&self, query: PinQuery) -> StoreResult<Vec<(PinPosition, Marked)>>;
     /// Has `viewer` deleted this message for themselves?
     async fn hidden(&self, id: MessageId, viewer: Principal) -> StoreResult<bool>;
     /// Which of these keys were used in the conversation.
@@ -400,6 +402,11 @@ pub struct Totals {
 /// Reads for `onescribe check` and for the operator.
 #[async_trait]
 pub trait AuditStore: Send + Sync {
+    /// Pins and mentions of a conversation that must not be there; of each at most `limit`.
+    async fn strays(&self, id: ConversationId, limit: u32) -> StoreResult<Vec<Stray>>;
+    /// Reactions of all conversations that must not be there, by the id of their message: the messages after `after`,
+    /// at most `limit` of them. Each message and what stands on it are read at one moment.
+    async fn stray_reactions(&self, after: Option<MessageId>, limit: u32) -> StoreResult<StrayReactions>;
     /// Conversations with an id above `after`, ascending, at most `limit`.
     async fn conversation_ids(&self, after: Option<ConversationId>, limit: u32) -> StoreResult<Vec<ConversationId>>;
     /// How much there is. Counts rows, so it is for the operator and not for every request.

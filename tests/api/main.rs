@@ -20,4 +20,5 @@ mod resend_returns_first_ack;
 mod slow_and_silent_clients_are_cut;
 mod socket;
 mod sockets_are_greeted;
+mod what_others_put_on_a_message;
 mod world;

@@ -163,6 +163,17 @@ impl Caller {
         Reply::of(request, format!("{method} {path}")).await
     }
 
+    /// A PUT without a body, by a device that has a name.
+    pub(crate) async fn put_as(&self, device: &str, path: &str) -> Reply {
+        let request = self.http.put(format!("{}{path}", self.url)).bearer_auth(&self.token);
+        Reply::of(request.header("x-device-id", device), format!("PUT {path}")).await
+    }
+
+    /// A PUT without a body.
+    pub(crate) async fn set(&self, path: &str) -> Reply {
+        self.call(Method::PUT, path, None).await
+    }
+
     pub(crate) async fn post_raw(&self, path: &str, body: impl AsRef<[u8]>) -> Reply {
         self.call(Method::POST, path, Some(body.as_ref().to_vec())).await
     }

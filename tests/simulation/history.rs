@@ -389,7 +389,10 @@ impl Ear {
             | Event::MessageChanged { .. }
             | Event::ReadMoved { .. }
             | Event::SettingsChanged { .. }
-            | Event::ActionChanged { .. } => None,
+            | Event::ActionChanged { .. }
+            | Event::Mentioned { .. }
+            | Event::Reacted { .. }
+            | Event::Pinned { .. } => None,
         }
     }
 

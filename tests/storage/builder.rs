@@ -169,18 +169,20 @@ impl Held {
 
     /// Does something to a stored message, and stores that.
     pub(crate) async fn touch(&mut self, store: &dyn Store, actor: Principal, id: MessageId, touch: Touch) {
-        let found = store.touchable(self.id, id).await.unwrap();
-        let origin = origin(actor);
-        let message_id = id;
-        let command = Command::Touch {
-            origin,
-            message_id,
+        self.touch_all(store, id, vec![(actor, touch)]).await;
+    }
+
+    /// Several touches of one message, in one commit.
+    pub(crate) async fn touch_all(&mut self, store: &dyn Store, id: MessageId, acts: Vec<(Principal, Touch)>) {
+        let found = HashMap::from([(id, store.touchable(self.id, id).await.unwrap())]);
+        let command = |(actor, touch): (Principal, Touch)| Command::Touch {
+            origin: origin(actor),
+            message_id: id,
             touch,
         };
+        let commands: Vec<Command> = acts.into_iter().map(command).collect();
         self.now += 1;
-        let commit = self
-            .try_decide(&[command], HashMap::from([(id, found)]))
-            .expect("the rules allow it");
+        let commit = self.try_decide(&commands, found).expect("the rules allow it");
         assert_eq!(store.writer().commit(std::slice::from_ref(&commit)).await, vec![Ok(())]);
         self.apply(&commit);
     }

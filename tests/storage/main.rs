@@ -13,6 +13,7 @@ mod commits;
 mod conversations;
 mod cuts;
 mod keys;
+mod marks;
 mod migrations;
 mod nodes;
 mod own;

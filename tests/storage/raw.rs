@@ -1,11 +1,11 @@
 //! What is done to a database behind the store's back, and what the store says then.
 
 use onescribe::domain::snowflake::time_of;
-use onescribe::domain::{Command, Principal, Seq, Timestamp};
+use onescribe::domain::{Command, Content, Principal, Seq, Timestamp, Touch};
 use onescribe::storage::{PageQuery, StoreError};
 use sqlx::{Connection, MySql, Postgres, QueryBuilder, Row, Sqlite};
 
-use super::builder::{Held, NOW, origin, send};
+use super::builder::{Held, NOW, origin, send, send_raw};
 use super::suite::Fixture;
 
 const ANNA: Principal = Principal::user(1);
@@ -143,6 +143,59 @@ pub(crate) async fn a_page_is_filled_beyond_hundreds_that_the_viewer_has_deleted
         [1, 2, 3, 4],
     ];
     assert_eq!(found, expected);
+}
+
+/// Principal type and id, with the seq, of every mention of a conversation.
+async fn mentions(fixture: &Fixture, held: &Held) -> Vec<String> {
+    let columns = "CAST(principal_type AS CHAR(20)), CAST(principal_id AS CHAR(20)), CAST(seq AS CHAR(20))";
+    let order = "ORDER BY seq, principal_type, principal_id";
+    let statement = format!(
+        "SELECT {columns} FROM im_mention WHERE conversation_id = {} {order}",
+        held.id
+    );
+    let rows = select(url(fixture), &statement, 3).await;
+    let words = |row: Vec<String>| {
+        row.iter()
+            .map(|word| word.trim().to_owned())
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    rows.into_iter().map(words).collect()
+}
+
+pub(crate) async fn b63_mentions_are_rows_of_the_present_text(fixture: &Fixture) {
+    let store = &*fixture.store;
+    let mut writer = store.writer();
+    let members: Vec<Principal> = (2..=300).map(Principal::user).chain([Principal::agent(2)]).collect();
+    let mut held = Held::group(&mut *writer, ANNA, &members).await;
+    let text = |ids: std::ops::RangeInclusive<i64>, all: bool| {
+        let one = |id: i64| serde_json::json!({"user_id": id.to_string(), "offset": 0, "length": 1});
+        let list: Vec<_> = ids.map(one).collect();
+        serde_json::json!({"text": "@", "mentions": list, "mention_all": all}).to_string()
+    };
+    let agent = "{\"text\":\"@\",\"mentions\":[{\"agent_id\":\"2\",\"offset\":0,\"length\":1}]}";
+    let sends = [
+        send(ANNA, "2", "plain"),
+        send_raw(ANNA, "3", &text(2..=2, false)),
+        send_raw(ANNA, "4", agent),
+        send_raw(ANNA, "5", &text(2..=2, true)),
+    ];
+    held.commit(&mut *writer, &sends).await;
+    assert_eq!(mentions(fixture, &held).await, ["1 2 3", "2 2 4", "0 0 5"]);
+    let messages = store.messages_after(held.id, Seq::new(2), 10).await.unwrap();
+    let edit = |content: &str| Touch::Edit(Content::trusted(content));
+    let first = messages[0].message_id;
+    held.touch(store, ANNA, first, edit(&text(1..=350, false))).await;
+    assert_eq!(mentions(fixture, &held).await.len(), 299 + 2);
+    held.touch(store, ANNA, first, edit(&text(3..=3, false))).await;
+    held.touch(store, ANNA, messages[1].message_id, edit("{\"text\":\"nobody\"}"))
+        .await;
+    assert_eq!(mentions(fixture, &held).await, ["1 3 3", "0 0 5"]);
+    let (received_at, window_ms) = (Timestamp::default(), 0);
+    held.touch(store, ANNA, first, Touch::Recall { received_at, window_ms })
+        .await;
+    held.touch(store, ANNA, messages[2].message_id, Touch::Delete).await;
+    assert!(mentions(fixture, &held).await.is_empty());
 }
 
 pub(crate) async fn who_comes_back_keeps_what_was_cleared(fixture: &Fixture) {

@@ -64,6 +64,14 @@ macro_rules! contract {
                 b115_a_due_reminder_is_given_to_one_claimer_once,
                 users_and_senders_who_move_the_same_rows_never_wait_in_a_circle,
             }
+            marks::{
+                b103_reactions_are_kept_byte_for_byte_and_counted_for_each_viewer,
+                reactions_of_one_moment_stand_in_the_order_of_their_bytes,
+                a_last_message_shows_what_is_on_it,
+                pins_are_listed_newest_first_page_by_page,
+                what_is_recalled_or_deleted_has_nothing_on_it_any_more,
+                many_reactions_of_one_batch_are_stored_with_the_edit_between_them,
+            }
             commits::{
                 what_is_committed_comes_back_as_it_was,
                 a_commit_on_an_old_seq_is_fenced,
@@ -147,6 +155,7 @@ macro_rules! database_contract {
                 pages_leave_out_what_is_deleted_for_all_or_by_the_viewer,
                 a_page_is_filled_beyond_hundreds_that_the_viewer_has_deleted,
                 who_comes_back_keeps_what_was_cleared,
+                b63_mentions_are_rows_of_the_present_text,
                 b09_a_claim_looks_at_the_ids_that_are_stored,
                 a_store_whose_counter_and_messages_differ_is_not_loaded,
                 durability_is_told_by_the_database,

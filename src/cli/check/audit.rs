@@ -8,7 +8,7 @@ use crate::domain::{
     ChangeSeq, ConversationId, CountNo, Digest, Head, KeyRecord, Kind, Message, MessageId, MessageStatus,
     PrincipalType, Seq, Status,
 };
-use crate::storage::{Ledger, Store, StoreResult};
+use crate::storage::{Ledger, MarkKind, Store, StoreResult, Stray};
 
 /// Messages or changes that are in memory at once, per conversation.
 const PAGE_ROWS: u32 = 500;
@@ -29,6 +29,23 @@ pub(super) struct Finding {
     pub(super) what: String,
 }
 
+impl Finding {
+    /// Rows that stand on a message on which nothing may stand.
+    pub(super) fn of(stray: &Stray) -> Self {
+        let rows = match stray.kind {
+            MarkKind::Reaction => "reactions stand on",
+            MarkKind::Pin => "a pin stands on",
+            MarkKind::Mention => "mentions stand for",
+        };
+        let message = stray.message_id.map_or_else(String::new, |id| format!(" {id}"));
+        Self {
+            conversation_id: stray.conversation_id,
+            seq: stray.seq,
+            what: format!("{rows} a message{message} that is not there, gone, or never changed"),
+        }
+    }
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "conversation {}", self.conversation_id)?;
@@ -47,6 +64,8 @@ pub(super) struct Counts {
     pub(super) changes: u64,
     pub(super) members: u64,
     pub(super) quotes: u64,
+    /// Messages on which reactions stand.
+    pub(super) reacted: u64,
 }
 
 /// Reads one conversation and compares. On a live store a reading may see one thing before and the next after a
@@ -62,6 +81,7 @@ pub(super) async fn conversation(store: &dyn Store, id: ConversationId) -> Store
         reading.messages().await?;
         reading.changes().await?;
         reading.members();
+        reading.marks().await?;
         counts = reading.counts;
         let found: BTreeSet<Finding> = reading.findings.into_iter().collect();
         let both = match believed {
@@ -322,6 +342,14 @@ impl<'a> Reading<'a> {
                 None,
                 format!("change {} is missing; the last one is {last} (INV-CHG-1)", at.next()),
             );
+        }
+        Ok(())
+    }
+
+    /// What others have put on messages stands on messages that are there.
+    async fn marks(&mut self) -> StoreResult<()> {
+        for stray in self.store.strays(self.id, PAGE_ROWS).await? {
+            self.findings.push(Finding::of(&stray));
         }
         Ok(())
     }

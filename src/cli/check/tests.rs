@@ -10,8 +10,8 @@ use super::{Report, check};
 use crate::app::{self, Core, NewConversation, NoDelivery};
 use crate::config::{Config, SecretString};
 use crate::domain::{
-    Adding, ClientMessageId, Command, Content, ConversationId, HistoryVisibility, MessageType, Origin, Outcome,
-    Posting, Principal, Send, chain,
+    Adding, ClientMessageId, Command, Content, ConversationId, Emoji, HistoryVisibility, MessageType, Origin, Outcome,
+    Posting, Principal, Send, Touch, chain,
 };
 use crate::storage::Store;
 
@@ -89,6 +89,17 @@ async fn fill(file: &Path) -> [ConversationId; 2] {
             .await
             .unwrap();
     }
+    let marked = last.unwrap();
+    let emoji = Emoji::parse("ok").unwrap();
+    for touch in [Touch::React { emoji, added: true }, Touch::Pin(true)] {
+        let (origin, message_id) = (origin(1), marked);
+        let command = Command::Touch {
+            origin,
+            message_id,
+            touch,
+        };
+        core.ask(one, command).await.unwrap().unwrap();
+    }
     core.stop().await;
     [one, two]
 }
@@ -123,7 +134,8 @@ fn every_kind_of_damage_is_found_and_named() {
         assert_eq!(report_of_whole.findings, []);
         let counts = report_of_whole.counts;
         assert_eq!((counts.conversations, counts.messages), (2, 2 + 600 + 1 + 3));
-        assert_eq!((counts.changes, counts.members, counts.quotes), (3, 7, 11));
+        assert_eq!((counts.changes, counts.members, counts.quotes), (5, 7, 11));
+        assert_eq!(counts.reacted, 1);
 
         let in_one = format!("WHERE conversation_id = {one}");
         let cases: &[(String, &str)] = &[
@@ -150,7 +162,18 @@ fn every_kind_of_damage_is_found_and_named() {
             ),
             (format!("UPDATE im_message SET change_seq = 9 {in_one} AND seq = 40"), "seq 40: names change 9"),
             (format!("DELETE FROM im_change {in_one} AND change_seq = 2"), "change 2 is missing"),
-            (format!("DELETE FROM im_change {in_one} AND change_seq = 3"), "change 3 is missing; the last one is 3"),
+            (format!("DELETE FROM im_change {in_one} AND change_seq = 5"), "change 5 is missing; the last one is 5"),
+            (
+                format!("INSERT INTO im_reaction SELECT message_id, X'61', 1, 1, {one}, 0 FROM im_message {in_one} AND seq = 40"),
+                "seq 40: reactions stand on",
+            ),
+            (format!("INSERT INTO im_reaction VALUES (7, X'61', 1, 1, {one}, 0)"), "reactions stand on a message 7"),
+            (
+                format!("INSERT INTO im_pin SELECT {one}, message_id, 1, 1, 0 FROM im_message {in_one} AND seq = 40"),
+                "seq 40: a pin stands on",
+            ),
+            (format!("INSERT INTO im_pin VALUES ({one}, 7, 1, 1, 0)"), "a pin stands on a message 7"),
+            (format!("INSERT INTO im_mention VALUES ({one}, 1, 2, 999)"), "seq 999: mentions stand for"),
             (format!("UPDATE im_member SET last_read_seq = 9999 {in_one} AND principal_id = 2"), "read up to 9999"),
             (
                 format!("{WITHOUT_KEYS} UPDATE im_message SET client_message_id = CAST('0' AS BLOB) {in_one} AND seq = 4"),

@@ -1,5 +1,6 @@
 //! Delivery as a whole: a real hub, commits as the domain makes them, sessions without sockets.
 
+mod fans;
 pub(crate) mod support;
 mod world;
 

@@ -11,6 +11,7 @@ use crate::domain::content::{Content, MessageType};
 use crate::domain::error::DomainError;
 use crate::domain::event::Event;
 use crate::domain::ids::{ChangeSeq, ClientMessageId, DeviceId, MessageId, Principal, PrincipalType, Timestamp};
+use crate::domain::mention::Mentions;
 use crate::domain::message::{Message, MessageStatus};
 
 /// The message that a change is about, and the members who may not see it.
@@ -120,6 +121,21 @@ impl Draft<'_> {
             device: new.device,
         });
         Ok(message)
+    }
+}
+
+impl Draft<'_> {
+    /// Keeps whom a message mentions, where that is another than before. Nothing of a text that mentions nobody.
+    pub(super) fn mention(&mut self, message: &Message, before: Mentions) {
+        let mentions = message.content.mentions(&message.message_type);
+        if mentions == before {
+            return;
+        }
+        let (seq, sender) = (message.seq, message.sender);
+        let now = mentions.only(|principal| principal != sender && self.member(principal).is_some());
+        if (&before, &now) != (&Mentions::Nobody, &Mentions::Nobody) {
+            self.events.push(Event::Mentioned { seq, before, now });
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 mod append;
 mod header;
+mod marking;
 mod membership;
 mod personal;
 mod sending;
@@ -113,6 +114,8 @@ pub struct Touchable {
     pub hidden_for: Vec<Principal>,
     /// The newest message below it that is not RECALLED or DELETED; 0 if none.
     pub standing_below: Seq,
+    /// How many messages of the conversation are pinned, this one included.
+    pub pins: usize,
 }
 
 impl Touchable {
@@ -170,6 +173,8 @@ pub struct Draft<'a> {
     touched: HashMap<MessageId, Touchable>,
     /// Of an INBOX: what its user has done in this draft.
     acts: personal::Acts,
+    /// Messages that this draft has pinned and unpinned.
+    pins: (usize, usize),
     member_count: usize,
     events: Vec<Event>,
 }
@@ -200,6 +205,7 @@ impl<'a> Draft<'a> {
             keys: HashMap::new(),
             touched: HashMap::new(),
             acts: personal::Acts::default(),
+            pins: (0, 0),
             member_count: base.map_or(0, |base| base.members.len()),
             events: Vec::new(),
         }

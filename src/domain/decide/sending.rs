@@ -6,6 +6,7 @@ use crate::domain::command::Send;
 use crate::domain::content::MessageType;
 use crate::domain::error::DomainError;
 use crate::domain::ids::Seq;
+use crate::domain::mention::Mentions;
 use crate::domain::message::KeyRecord;
 use crate::domain::{policy, visibility};
 
@@ -54,6 +55,7 @@ impl Draft<'_> {
             sent_at: context.now,
             device: send.origin.device.clone(),
         })?;
+        self.mention(&message, Mentions::Nobody);
         self.keys.insert(used, message.record());
         Ok(Outcome::Sent(message))
     }

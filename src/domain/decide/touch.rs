@@ -1,4 +1,4 @@
-//! What happens to a message that is there: edit, recall, delete for everyone. Each is one change.
+//! What happens to a message that is there: edit, recall, delete for everyone, and what is put on it. Each is one change.
 //!
 //! `NORMAL → EDITED → RECALLED`, or `DELETED`; RECALLED and DELETED are final against every race (B60, B62), since one
 //! writer decides one after the other.
@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::append::{Subject, principal_json};
 use super::{Context, Draft, Fact, Outcome, Refusal, Touchable};
+use crate::domain::annotated::Annotated;
 use crate::domain::change::ChangeType;
 use crate::domain::command::{Origin, Touch};
 use crate::domain::content::{Content, MessageType};
@@ -20,12 +21,12 @@ use crate::domain::{Event, policy, visibility};
 const NO_SUCH_MESSAGE: DomainError = DomainError::NotFound("no such message");
 
 /// Who touches a message, and with what rights.
-struct Toucher<'a> {
-    origin: &'a Origin,
-    header: &'a Header,
+pub(super) struct Toucher<'a> {
+    pub(super) origin: &'a Origin,
+    pub(super) header: &'a Header,
     /// `None` = the admin key.
-    member: Option<Member>,
-    now: Timestamp,
+    pub(super) member: Option<Member>,
+    pub(super) now: Timestamp,
 }
 
 impl Toucher<'_> {
@@ -71,6 +72,8 @@ impl Draft<'_> {
             Touch::Edit(content) => self.edit(&by, touchable, content),
             Touch::Recall { received_at, window_ms } => self.recall(&by, touchable, *received_at, *window_ms),
             Touch::Delete => self.delete(&by, touchable),
+            Touch::React { emoji, added } => self.react(&by, touchable, emoji, *added),
+            Touch::Pin(pinned) => self.pin(&by, touchable, *pinned),
         }
     }
 
@@ -150,7 +153,7 @@ impl Draft<'_> {
         self.replace(by, touchable, deleted, ChangeType::Deleted)
     }
 
-    /// The message is another from here on.
+    /// The message is another from here on. Reactions and pin are of the standing message: they go with its words.
     fn replace(
         &mut self,
         by: &Toucher<'_>,
@@ -159,15 +162,25 @@ impl Draft<'_> {
         change_type: ChangeType,
     ) -> Result<Outcome, Refusal> {
         let last_message_seq = self.standing(&message, touchable.standing_below)?;
-        touchable.annotated.message = Arc::new(message);
-        self.settle(by, touchable, change_type, None, |message| Event::MessageChanged {
+        let was = Arc::clone(&touchable.annotated.message);
+        if message.status.is_gone() {
+            self.pins.1 += usize::from(touchable.annotated.pinned);
+            touchable.annotated = Annotated::plain(Arc::new(message));
+        } else {
+            touchable.annotated.message = Arc::new(message);
+        }
+        let outcome = self.settle(by, touchable, change_type, None, |message| Event::MessageChanged {
             message,
             last_message_seq,
-        })
+        })?;
+        if let Outcome::Touched(now, _) = &outcome {
+            self.mention(&now.message, was.content.mentions(&was.message_type));
+        }
+        Ok(outcome)
     }
 
     /// The one way in which a touch becomes a change: numbers it, and says who may not see what it is about.
-    fn settle(
+    pub(super) fn settle(
         &mut self,
         by: &Toucher<'_>,
         mut touchable: Touchable,
@@ -208,6 +221,6 @@ impl Draft<'_> {
     }
 }
 
-fn unchanged(touchable: Touchable) -> Outcome {
+pub(super) fn unchanged(touchable: Touchable) -> Outcome {
     Outcome::Touched(Arc::new(touchable.annotated), None)
 }

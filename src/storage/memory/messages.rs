@@ -1,5 +1,6 @@
 //! Messages and changes.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use crate::domain::{
     Annotated, Change, ChangeSeq, ClientMessageId, ConversationId, KeyRecord, Marked, Marks, Message, MessageId,
     MessageStatus, Principal, Quotable, Seq, Touchable,
 };
-use crate::storage::{MessageStore, PageQuery, StoreResult};
+use crate::storage::{MessageStore, PageQuery, PinPosition, PinQuery, StoreResult};
 
 fn page(tables: &Tables, query: &PageQuery) -> Vec<Marked> {
     let Some(row) = tables.conversations.get(&query.conversation_id) else {
@@ -52,6 +53,28 @@ fn annotated(tables: &Tables, id: MessageId) -> Option<Annotated> {
     place(tables, id).map(|(row, message)| row.annotated(message))
 }
 
+fn pins(tables: &Tables, query: &PinQuery) -> Vec<(PinPosition, Marked)> {
+    let Some(row) = tables.conversations.get(&query.conversation_id) else {
+        return Vec::new();
+    };
+    let order = |position: &PinPosition| (Reverse(position.pinned_at), Reverse(position.message_id));
+    let found = row.pins.iter().filter_map(|(id, at)| {
+        let position = PinPosition {
+            pinned_at: *at,
+            message_id: *id,
+        };
+        let (_, message) = place(tables, *id)?;
+        let hidden = tables.is_hidden(*id, query.viewer);
+        let seen =
+            message.seq >= query.first && !hidden && query.after.is_none_or(|after| order(&position) > order(&after));
+        seen.then(|| (position, row.marked(message, query.viewer)))
+    });
+    let mut found: Vec<_> = found.collect();
+    found.sort_by_key(|(position, _)| order(position));
+    found.truncate(usize::try_from(query.limit).unwrap_or(usize::MAX));
+    found
+}
+
 #[async_trait]
 impl MessageStore for MemoryStore {
     async fn page(&self, query: PageQuery) -> StoreResult<Vec<Marked>> {
@@ -62,10 +85,6 @@ impl MessageStore for MemoryStore {
         self.call(|tables| message(tables, id).cloned()).await
     }
 
-    async fn annotated(&self, id: MessageId) -> StoreResult<Option<Annotated>> {
-        self.call(|tables| annotated(tables, id)).await
-    }
-
     async fn marks(&self, viewer: Principal, messages: &[MessageId]) -> StoreResult<HashMap<MessageId, Marks>> {
         self.call(|tables| {
             let marks = |id: &MessageId| Some((*id, annotated(tables, *id)?.marks_for(viewer)));
@@ -73,6 +92,10 @@ impl MessageStore for MemoryStore {
             all.filter(|(_, marks)| *marks != Marks::default()).collect()
         })
         .await
+    }
+
+    async fn pins(&self, query: PinQuery) -> StoreResult<Vec<(PinPosition, Marked)>> {
+        self.call(|tables| pins(tables, &query)).await
     }
 
     async fn hidden(&self, id: MessageId, viewer: Principal) -> StoreResult<bool> {
@@ -124,6 +147,7 @@ impl MessageStore for MemoryStore {
                 annotated: row.annotated(message),
                 hidden_for: tables.hidden_for(row, message),
                 standing_below: standing.map_or(Seq::ZERO, |(seq, _)| *seq),
+                pins: row.pins.len(),
             })
         })
         .await

@@ -2,19 +2,20 @@
 
 use std::cmp::Reverse;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 
 use super::MemoryStore;
-use super::tables::{DeviceRow, Tables, WorkerRow};
+use super::tables::{ConversationRow, DeviceRow, Tables, WorkerRow};
 use crate::domain::snowflake::{WORKERS_MAX, time_of};
 use crate::domain::{
-    ChangeSeq, ConversationId, DeviceId, ExternalId, Header, Principal, PrincipalStatus, PrincipalType, Profile,
-    ProfilePatch, Seq, Timestamp,
+    ChangeSeq, ConversationId, DeviceId, ExternalId, Header, Message, MessageId, Principal, PrincipalStatus,
+    PrincipalType, Profile, ProfilePatch, Seq, Timestamp,
 };
 use crate::storage::{
-    AuditStore, Device, DeviceCursor, DeviceStore, Lease, Ledger, NodeStore, PrincipalStore, SettingStore, StoreError,
-    StoreResult, Totals,
+    AuditStore, Device, DeviceCursor, DeviceStore, Lease, Ledger, MarkKind, NodeStore, PrincipalStore, SettingStore,
+    StoreError, StoreResult, Stray, StrayReactions, Totals,
 };
 
 fn unnamed(principal: Principal) -> Profile {
@@ -311,8 +312,68 @@ impl SettingStore for MemoryStore {
     }
 }
 
+/// A message of `row` on which reactions and a pin may stand.
+fn bears_marks(row: &ConversationRow, message_id: MessageId) -> (bool, Option<Seq>) {
+    let message = row.messages.values().find(|message| message.message_id == message_id);
+    let bears = |message: &&Arc<Message>| !message.status.is_gone() && message.change_seq > ChangeSeq::ZERO;
+    (message.as_ref().is_some_and(bears), message.map(|message| message.seq))
+}
+
+fn strays(row: &ConversationRow) -> Vec<Stray> {
+    let conversation_id = row.header.conversation_id;
+    let pins = row.pins.keys().filter_map(|message_id| {
+        let (bears, seq) = bears_marks(row, *message_id);
+        let (kind, message_id) = (MarkKind::Pin, Some(*message_id));
+        (!bears).then_some(Stray {
+            kind,
+            conversation_id,
+            message_id,
+            seq,
+        })
+    });
+    let mentions = row.mentions.keys().filter_map(|seq| {
+        let message = row.messages.get(seq);
+        let stands = message.is_some_and(|message| !message.status.is_gone());
+        (!stands).then_some(Stray {
+            kind: MarkKind::Mention,
+            conversation_id,
+            message_id: message.map(|message| message.message_id),
+            seq: Some(*seq),
+        })
+    });
+    pins.chain(mentions).collect()
+}
+
+fn stray_reactions(tables: &Tables) -> StrayReactions {
+    let mut page = StrayReactions::default();
+    for row in tables.conversations.values() {
+        for message_id in row.reactions.keys() {
+            let (bears, seq) = bears_marks(row, *message_id);
+            page.messages += 1;
+            if !bears {
+                page.strays.push(Stray {
+                    kind: MarkKind::Reaction,
+                    conversation_id: row.header.conversation_id,
+                    message_id: Some(*message_id),
+                    seq,
+                });
+            }
+        }
+    }
+    page
+}
+
 #[async_trait]
 impl AuditStore for MemoryStore {
+    async fn strays(&self, id: ConversationId, _: u32) -> StoreResult<Vec<Stray>> {
+        self.call(|tables| tables.conversations.get(&id).map(strays).unwrap_or_default())
+            .await
+    }
+
+    async fn stray_reactions(&self, _: Option<MessageId>, _: u32) -> StoreResult<StrayReactions> {
+        self.call(|tables| stray_reactions(tables)).await // all of them at once: this is a model
+    }
+
     async fn conversation_ids(&self, after: Option<ConversationId>, limit: u32) -> StoreResult<Vec<ConversationId>> {
         self.call(|tables| {
             let lower = after.map_or(Bound::Unbounded, Bound::Excluded);

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::personal::ActionRow;
 use crate::domain::{
     ActionType, Annotated, Change, ChangeSeq, ClientMessageId, ConversationId, CountNo, DeviceId, Emoji, Event,
-    ExternalId, Head, Header, Marked, Member, Membership, Message, MessageId, Principal, PrincipalType, Profile,
-    Reactor, Seq, Timestamp,
+    ExternalId, Head, Header, Marked, Member, Membership, Mentions, Message, MessageId, Principal, PrincipalType,
+    Profile, Reactor, Seq, Timestamp,
 };
 use crate::storage::{Commit, CommitError, CommitResult};
 
@@ -36,7 +36,10 @@ pub(super) struct ConversationRow {
     pub(super) changes: BTreeMap<ChangeSeq, Arc<Change>>,
     pub(super) keys: BTreeMap<(Principal, ClientMessageId), Seq>,
     pub(super) reactions: BTreeMap<MessageId, Vec<(Emoji, Reactor)>>,
-    pub(super) pins: BTreeMap<MessageId, Reactor>,
+    /// Whom each message mentions, where it mentions somebody.
+    pub(super) mentions: BTreeMap<Seq, Mentions>,
+    /// Since when.
+    pub(super) pins: BTreeMap<MessageId, Timestamp>,
 }
 
 /// The row of a member outlives the membership: who comes back finds `cleared_seq`.
@@ -135,6 +138,7 @@ impl ConversationRow {
             changes: BTreeMap::new(),
             keys: BTreeMap::new(),
             reactions: BTreeMap::new(),
+            mentions: BTreeMap::new(),
             pins: BTreeMap::new(),
         }
     }
@@ -171,6 +175,45 @@ impl ConversationRow {
             Event::HeaderChanged { header } => self.header = Arc::clone(header),
             Event::MessageChanged { message, .. } => {
                 self.messages.insert(message.seq, Arc::clone(message));
+                if message.status.is_gone() {
+                    self.reactions.remove(&message.message_id);
+                    self.pins.remove(&message.message_id);
+                }
+            }
+            Event::Mentioned { seq, now, .. } => {
+                if *now == Mentions::Nobody {
+                    self.mentions.remove(seq);
+                } else {
+                    self.mentions.insert(*seq, now.clone());
+                }
+            }
+            Event::Reacted {
+                message,
+                emoji,
+                principal,
+                at,
+                added,
+            } => {
+                self.messages.insert(message.seq, Arc::clone(message));
+                let given = self.reactions.entry(message.message_id).or_default();
+                given.retain(|(other, reactor)| (other, reactor.principal) != (emoji, *principal));
+                if *added {
+                    let (at, principal) = (*at, *principal);
+                    given.push((emoji.clone(), Reactor { at, principal }));
+                }
+                if given.is_empty() {
+                    self.reactions.remove(&message.message_id);
+                }
+            }
+            Event::Pinned {
+                message, at, pinned, ..
+            } => {
+                self.messages.insert(message.seq, Arc::clone(message));
+                if *pinned {
+                    self.pins.insert(message.message_id, *at);
+                } else {
+                    self.pins.remove(&message.message_id);
+                }
             }
             // Rows of other conversations: see `personal`.
             Event::ReadMoved { .. } | Event::SettingsChanged { .. } | Event::ActionChanged { .. } => {}

@@ -2,11 +2,77 @@
 
 use super::rows::Columns;
 use super::{Dialect, SqlStore, bounded};
-use crate::domain::ConversationId;
-use crate::storage::{AuditStore, Ledger, StoreResult, Totals};
+use crate::domain::{ConversationId, MessageId, MessageStatus, Seq};
+use crate::storage::{AuditStore, Ledger, MarkKind, StoreResult, Stray, StrayReactions, Totals};
 
 sql_impl! {
 impl AuditStore for SqlStore {
+    async fn strays(&self, id: ConversationId, limit: u32) -> StoreResult<Vec<Stray>> {
+        let pins = sqlx::query(sql!(
+            "SELECT p.message_id, m.seq FROM im_pin p LEFT JOIN im_message m ON m.message_id = p.message_id
+             WHERE p.conversation_id = ? AND (m.message_id IS NULL OR m.conversation_id <> p.conversation_id
+             OR m.status IN (3, 4) OR m.change_seq = 0) ORDER BY p.message_id LIMIT ?"
+        ));
+        let pins = pins.bind(id.get()).bind(i64::from(limit));
+        let pins = bounded(pins.fetch_all(&self.pool)).await?;
+        let mentions = sqlx::query(sql!(
+            "SELECT g.seq, m.message_id FROM im_mention g
+             LEFT JOIN im_message m ON m.conversation_id = g.conversation_id AND m.seq = g.seq
+             WHERE g.conversation_id = ? AND (m.message_id IS NULL OR m.status IN (3, 4))
+             GROUP BY g.seq, m.message_id ORDER BY g.seq LIMIT ?"
+        ));
+        let mentions = mentions.bind(id.get()).bind(i64::from(limit));
+        let mentions = bounded(mentions.fetch_all(&self.pool)).await?;
+        let mut strays = Vec::with_capacity(pins.len() + mentions.len());
+        for row in &pins {
+            let mut columns = Columns::<DB>::new(row);
+            strays.push(Stray {
+                kind: MarkKind::Pin,
+                conversation_id: id,
+                message_id: Some(columns.message_id()?),
+                seq: columns.maybe_big()?.map(Seq::new),
+            });
+        }
+        for row in &mentions {
+            let mut columns = Columns::<DB>::new(row);
+            strays.push(Stray {
+                kind: MarkKind::Mention,
+                conversation_id: id,
+                seq: Some(columns.seq()?),
+                message_id: columns.maybe_big()?.and_then(MessageId::new),
+            });
+        }
+        Ok(strays)
+    }
+
+    async fn stray_reactions(&self, after: Option<MessageId>, limit: u32) -> StoreResult<StrayReactions> {
+        let query = sqlx::query(sql!(
+            "SELECT r.message_id, r.conversation_id, r.other_id, m.seq, m.conversation_id, m.status, m.change_seq
+             FROM (SELECT message_id, MIN(conversation_id) AS conversation_id, MAX(conversation_id) AS other_id
+             FROM im_reaction WHERE message_id > ? GROUP BY message_id ORDER BY message_id LIMIT ?) r
+             LEFT JOIN im_message m ON m.message_id = r.message_id ORDER BY r.message_id"
+        ));
+        let query = query.bind(after.map_or(0, MessageId::get)).bind(i64::from(limit));
+        let rows = bounded(query.fetch_all(&self.pool)).await?;
+        let mut page = StrayReactions::default();
+        for row in &rows {
+            let mut columns = Columns::<DB>::new(row);
+            let (message_id, id) = (columns.message_id()?, columns.conversation_id()?);
+            let one_place = columns.big()? == id.get();
+            let seq = columns.maybe_big()?.map(Seq::new);
+            let here = columns.maybe_big()? == Some(id.get());
+            let stands = columns.maybe_small()?.and_then(MessageStatus::from_code).is_some_and(|now| !now.is_gone());
+            let changed = columns.maybe_big()?.is_some_and(|change_seq| change_seq > 0);
+            page.messages += 1;
+            page.last = Some(message_id);
+            if !(one_place && here && stands && changed) {
+                let (kind, message_id) = (MarkKind::Reaction, Some(message_id));
+                page.strays.push(Stray { kind, conversation_id: id, message_id, seq });
+            }
+        }
+        Ok(page)
+    }
+
     async fn conversation_ids(&self, after: Option<ConversationId>, limit: u32) -> StoreResult<Vec<ConversationId>> {
         let query = sqlx::query(sql!(
             "SELECT conversation_id FROM im_conversation WHERE conversation_id > ? ORDER BY conversation_id LIMIT ?"
@@ -44,7 +110,7 @@ impl AuditStore for SqlStore {
             head: columns.head()?,
             member_count: u64::try_from(columns.big()?).unwrap_or_default(),
             member_rows: u64::try_from(columns.big()?).unwrap_or_default(),
-            highest_read_seq: crate::domain::Seq::new(columns.maybe_big()?.unwrap_or_default()),
+            highest_read_seq: Seq::new(columns.maybe_big()?.unwrap_or_default()),
         }))
     }
 }

@@ -1,12 +1,16 @@
-//! What a batch writes besides counters, messages and read positions: conversations, members, changes.
+//! What a batch writes besides counters, messages and read positions: conversations, members, changes, marks.
+
+use std::collections::BTreeMap;
 
 use sqlx::QueryBuilder;
 
 use super::commit::WriteError;
 use super::dialect::Dialect;
+use super::marks::{mark_changed, remove_marks, store_pin, store_reaction};
+use super::mentions::store_mentions;
 use crate::domain::{
-    Change, Content, ConversationId, CountNo, CreationKey, Event, Header, Member, Message, MessageId, Principal,
-    PrincipalType, Role, Seq, Timestamp,
+    Change, ChangeSeq, Content, ConversationId, CountNo, CreationKey, Event, Header, Member, Message, MessageId,
+    Principal, PrincipalType, Role, Seq, Timestamp,
 };
 use crate::storage::{Commit, CommitError};
 
@@ -17,6 +21,8 @@ sql_impl! {
 /// The facts in the order in which they became true. The counters have been moved, so everything here is ours.
 async fn store_general(connection: &mut DB::Connection, group: &[&Commit]) -> Result<(), WriteError> {
     let mut changes: Vec<&Change> = Vec::new();
+    // Many may react to one message in one batch: its row is written once.
+    let mut marked: BTreeMap<MessageId, ChangeSeq> = BTreeMap::new();
     for commit in group {
         let id = commit.conversation_id;
         let mut newest = None;
@@ -31,6 +37,17 @@ async fn store_general(connection: &mut DB::Connection, group: &[&Commit]) -> Re
                 Event::RoleChanged { principal, role } => set_role::<DB>(connection, id, *principal, *role).await?,
                 Event::HeaderChanged { header } => newest = Some(header),
                 Event::MessageChanged { message, .. } => change_message::<DB>(connection, message).await?,
+                Event::Mentioned { seq, before, now } => {
+                    store_mentions::<DB>(connection, id, *seq, (before, now)).await?;
+                }
+                Event::Reacted { message, emoji, principal, at, added } => {
+                    marked.insert(message.message_id, message.change_seq);
+                    store_reaction::<DB>(connection, message, emoji, (*principal, *at), *added).await?;
+                }
+                Event::Pinned { message, principal, at, pinned } => {
+                    marked.insert(message.message_id, message.change_seq);
+                    store_pin::<DB>(connection, message, (*principal, *at), *pinned).await?;
+                }
                 Event::Changed { change, .. } => changes.push(change),
                 Event::MessageSent { .. }
                 | Event::ReadMoved { .. }
@@ -41,6 +58,9 @@ async fn store_general(connection: &mut DB::Connection, group: &[&Commit]) -> Re
         if let Some(header) = newest {
             update_header::<DB>(connection, header).await?;
         }
+    }
+    for (message_id, change_seq) in marked {
+        mark_changed::<DB>(connection, message_id, change_seq).await?;
     }
     for part in changes.chunks(ROWS_PER_STATEMENT) {
         insert_changes::<DB>(connection, part).await?;
@@ -214,6 +234,9 @@ async fn change_message(connection: &mut DB::Connection, message: &Message) -> R
         .bind(message.change_seq.get())
         .bind(message.message_id.get());
     query.execute(&mut *connection).await?;
+    if message.status.is_gone() {
+        remove_marks::<DB>(connection, message).await?;
+    }
     if !message.status.is_gone() || message.sender.kind == PrincipalType::System {
         return Ok(());
     }

@@ -1,17 +1,119 @@
-//! Reactions and pins: reads.
+//! Reactions and pins: what a commit writes of them, and reads.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use sqlx::QueryBuilder;
 
+use super::commit::WriteError;
 use super::rows::Columns;
 use super::{Dialect, SqlStore, bounded};
-use crate::domain::{Annotated, ChangeSeq, Marks, Message, MessageId, Principal, Reactor, Tally};
-use crate::storage::StoreResult;
+use crate::domain::{
+    Annotated, ChangeSeq, Emoji, Marked, Marks, Message, MessageId, Principal, Reactor, Tally, Timestamp,
+};
+use crate::storage::{MessageStore as _, PinPosition, PinQuery, StoreResult};
 
 /// Messages asked for in one statement.
 const MESSAGES_PER_STATEMENT: usize = 500;
+
+sql_impl! {
+/// A reaction that is there already is passed over: a row must never stand in the way of what was decided.
+async fn store_reaction(
+    connection: &mut DB::Connection,
+    message: &Message,
+    emoji: &Emoji,
+    (principal, at): (Principal, Timestamp),
+    added: bool,
+) -> Result<(), WriteError> {
+    if !added {
+        let query = sqlx::query(sql!(
+            "DELETE FROM im_reaction WHERE message_id = ? AND emoji = ? AND principal_type = ? AND principal_id = ?"
+        ));
+        let query = query.bind(message.message_id.get()).bind(emoji.as_str().as_bytes());
+        query.bind(principal.kind.code()).bind(principal.id).execute(connection).await?;
+        return Ok(());
+    }
+    let mut builder = QueryBuilder::<DB>::new(
+        "INSERT INTO im_reaction (message_id, emoji, principal_type, principal_id, conversation_id, created_at) "
+    );
+    builder.push_values([message], |mut row, message| {
+        row.push_bind(message.message_id.get())
+            .push_bind(emoji.as_str().as_bytes())
+            .push_bind(principal.kind.code())
+            .push_bind(principal.id)
+            .push_bind(message.conversation_id.get())
+            .push_bind(at.millis());
+    });
+    builder.push(DB::upsert(
+        " ON CONFLICT (message_id, emoji, principal_type, principal_id) DO NOTHING",
+        " ON DUPLICATE KEY UPDATE created_at = im_reaction.created_at",
+    ));
+    builder.build().persistent(false).execute(connection).await?;
+    Ok(())
+}
+}
+
+sql_impl! {
+/// A pin that is there already is passed over.
+async fn store_pin(
+    connection: &mut DB::Connection,
+    message: &Message,
+    (principal, at): (Principal, Timestamp),
+    pinned: bool,
+) -> Result<(), WriteError> {
+    if !pinned {
+        return remove_pin::<DB>(connection, message).await;
+    }
+    let mut builder = QueryBuilder::<DB>::new(
+        "INSERT INTO im_pin (conversation_id, message_id, pinned_by_type, pinned_by_id, pinned_at) "
+    );
+    builder.push_values([message], |mut row, message| {
+        row.push_bind(message.conversation_id.get())
+            .push_bind(message.message_id.get())
+            .push_bind(principal.kind.code())
+            .push_bind(principal.id)
+            .push_bind(at.millis());
+    });
+    builder.push(DB::upsert(
+        " ON CONFLICT (conversation_id, message_id) DO NOTHING",
+        " ON DUPLICATE KEY UPDATE pinned_at = im_pin.pinned_at",
+    ));
+    builder.build().persistent(false).execute(connection).await?;
+    Ok(())
+}
+}
+
+sql_impl! {
+async fn remove_pin(connection: &mut DB::Connection, message: &Message) -> Result<(), WriteError> {
+    let query = sqlx::query(sql!("DELETE FROM im_pin WHERE conversation_id = ? AND message_id = ?"));
+    let query = query.bind(message.conversation_id.get()).bind(message.message_id.get());
+    query.execute(connection).await?;
+    Ok(())
+}
+}
+
+sql_impl! {
+/// What others have put on a message goes with its words.
+async fn remove_marks(connection: &mut DB::Connection, message: &Message) -> Result<(), WriteError> {
+    let query = sqlx::query(sql!("DELETE FROM im_reaction WHERE message_id = ?"));
+    query.bind(message.message_id.get()).execute(&mut *connection).await?;
+    remove_pin::<DB>(connection, message).await
+}
+}
+
+sql_impl! {
+/// The number of the latest change; an edit of the same batch may have written a later one.
+async fn mark_changed(
+    connection: &mut DB::Connection,
+    message_id: MessageId,
+    change_seq: ChangeSeq,
+) -> Result<(), WriteError> {
+    let query = sqlx::query(sql!("UPDATE im_message SET change_seq = ? WHERE message_id = ? AND change_seq < ?"));
+    let query = query.bind(change_seq.get()).bind(message_id.get()).bind(change_seq.get());
+    query.execute(connection).await?;
+    Ok(())
+}
+}
 
 sql_impl! {
 impl SqlStore {
@@ -37,6 +139,32 @@ impl SqlStore {
             }
         }
         Ok(Annotated::new(message, given, pinned))
+    }
+
+    /// The pinned messages that the viewer may see.
+    pub(super) async fn pinned(&self, query: PinQuery) -> StoreResult<Vec<(PinPosition, Marked)>> {
+        let (at, id) = query.after.map_or((i64::MAX, i64::MAX), |after| (after.pinned_at.millis(), after.message_id.get()));
+        let statement = sqlx::query(sql!(concat!(
+            "SELECT p.pinned_at, ", message_columns!(),
+            " FROM im_pin p JOIN im_message m ON m.message_id = p.message_id",
+            " WHERE p.conversation_id = ? AND (p.pinned_at < ? OR (p.pinned_at = ? AND p.message_id < ?))",
+            " AND m.seq >= ? AND m.status NOT IN (3, 4)",
+            " AND NOT EXISTS (SELECT 1 FROM im_user_action a WHERE a.principal_type = ? AND a.principal_id = ?",
+            " AND a.action_type = 1 AND a.message_id = m.message_id AND a.status = 1)",
+            " ORDER BY p.pinned_at DESC, p.message_id DESC LIMIT ?"
+        )));
+        let statement = statement.bind(query.conversation_id.get()).bind(at).bind(at).bind(id).bind(query.first.get());
+        let statement = statement.bind(query.viewer.kind.code()).bind(query.viewer.id).bind(i64::from(query.limit));
+        let rows = bounded(statement.fetch_all(&self.pool)).await?;
+        let (mut positions, mut messages) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
+        for row in &rows {
+            let mut columns = Columns::<DB>::new(row);
+            let (pinned_at, message) = (columns.time()?, columns.message()?);
+            positions.push(PinPosition { pinned_at, message_id: message.message_id });
+            messages.push(message);
+        }
+        let marked = self.marked(query.viewer, messages).await?;
+        Ok(positions.into_iter().zip(marked).collect())
     }
 
     /// What is on these messages, counted where the rows are.

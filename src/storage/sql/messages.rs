@@ -7,10 +7,10 @@ use sqlx::QueryBuilder;
 use super::rows::Columns;
 use super::{Dialect, SqlStore, bounded, pages};
 use crate::domain::{
-    Annotated, Change, ChangeSeq, ClientMessageId, ConversationId, KeyRecord, Marked, Marks, Message, MessageId,
-    MessageStatus, Principal, Quotable, Seq, Touchable,
+    Change, ChangeSeq, ClientMessageId, ConversationId, KeyRecord, Marked, Marks, Message, MessageId, MessageStatus,
+    Principal, Quotable, Seq, Touchable,
 };
-use crate::storage::{MessageStore, PageQuery, StoreResult};
+use crate::storage::{MessageStore, PageQuery, PinPosition, PinQuery, StoreResult};
 
 /// Keys asked for in one statement: SQLite bounds the depth of an expression.
 const KEYS_PER_STATEMENT: usize = 100;
@@ -29,15 +29,12 @@ impl MessageStore for SqlStore {
         row.map(|row| Columns::<DB>::new(&row).message()).transpose()
     }
 
-    async fn annotated(&self, id: MessageId) -> StoreResult<Option<Annotated>> {
-        match self.message(id).await? {
-            Some(message) => self.annotate(message).await.map(Some),
-            None => Ok(None),
-        }
-    }
-
     async fn marks(&self, viewer: Principal, messages: &[MessageId]) -> StoreResult<HashMap<MessageId, Marks>> {
         self.tallies(viewer, messages).await
+    }
+
+    async fn pins(&self, query: PinQuery) -> StoreResult<Vec<(PinPosition, Marked)>> {
+        self.pinned(query).await
     }
 
     async fn hidden(&self, id: MessageId, viewer: Principal) -> StoreResult<bool> {
@@ -111,13 +108,15 @@ impl MessageStore for SqlStore {
 
     async fn touchable(&self, id: ConversationId, message: MessageId) -> StoreResult<Option<Touchable>> {
         let query = sqlx::query(sql!(concat!(
-            "SELECT ", message_columns!(), " FROM im_message m WHERE m.message_id = ? AND m.conversation_id = ?"
+            "SELECT ", message_columns!(), ", (SELECT COUNT(*) FROM im_pin p WHERE p.conversation_id = m.conversation_id)
+             FROM im_message m WHERE m.message_id = ? AND m.conversation_id = ?"
         )));
         let query = query.bind(message.get()).bind(id.get());
         let Some(row) = bounded(query.fetch_optional(&self.pool)).await? else {
             return Ok(None);
         };
-        let message = Columns::<DB>::new(&row).message()?;
+        let mut columns = Columns::<DB>::new(&row);
+        let (message, pins) = (columns.message()?, columns.big()?);
         let query = sqlx::query(sql!(
             "SELECT principal_type, principal_id FROM im_user_action
              WHERE message_id = ? AND action_type = 1 AND status = 1
@@ -130,6 +129,7 @@ impl MessageStore for SqlStore {
             hidden_for: hidden_for.collect::<StoreResult<Vec<_>>>()?,
             standing_below: pages::standing_below(self, id, message.seq).await?,
             annotated: self.annotate(message).await?,
+            pins: usize::try_from(pins).unwrap_or_default(),
         }))
     }
 

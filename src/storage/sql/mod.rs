@@ -22,6 +22,7 @@ mod dialect;
 mod general;
 mod json;
 mod marks;
+mod mentions;
 mod messages;
 mod mysql;
 mod nodes;

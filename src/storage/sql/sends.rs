@@ -103,3 +103,104 @@ pub(super) fn is_plain(commit: &Commit) -> bool {
         .is_some_and(|expected| expected.last_change_seq != commit.head.last_change_seq);
     commit.expected.is_some() && !changes && commit.events.iter().all(messages_only)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::domain::{
+        Adding, Batch, ClientMessageId, Command, Content, Context, Conversation, Create, Draft, Facts,
+        HistoryVisibility, Kind, MessageId, MessageType, Origin, Posting, Timestamp, chain,
+    };
+
+    const ANN: Principal = Principal::user(1);
+
+    fn origin() -> Origin {
+        Origin {
+            principal: ANN,
+            device: None,
+        }
+    }
+
+    fn send(key: &str, content: &str) -> Command {
+        Command::Send(crate::domain::Send {
+            origin: origin(),
+            client_message_id: ClientMessageId::parse(key).unwrap(),
+            message_type: MessageType::Text,
+            content_hash: chain::content_hash(content),
+            content: Content::trusted(content),
+            quoted_message_id: None,
+            expected_last_seq: None,
+        })
+    }
+
+    /// What these commands ask the store for, and the state that they lead to.
+    fn commit(state: &mut Option<Conversation>, commands: &[Command]) -> Commit {
+        let conversation_id = ConversationId::new(7).unwrap();
+        let expected = state.as_ref().map(|state| state.head.counters());
+        let mut id = state.as_ref().map_or(0, |state| state.head.last_seq.get());
+        let mut draft = Draft::new(conversation_id, state.as_ref());
+        for command in commands {
+            let mut next_id = || {
+                id += 1;
+                Ok(MessageId::new(id).unwrap())
+            };
+            let mut context = Context {
+                now: Timestamp::default(),
+                next_id: &mut next_id,
+                facts: &Facts::default(),
+            };
+            draft.decide(command, &mut context).unwrap();
+        }
+        let Batch {
+            events,
+            header,
+            head,
+            member_count,
+        } = draft.finish().unwrap();
+        for event in &events {
+            Conversation::apply(state, event);
+        }
+        Commit {
+            conversation_id,
+            expected,
+            events,
+            header: Arc::clone(&header),
+            head,
+            member_count,
+        }
+    }
+
+    #[test]
+    fn only_a_send_that_mentions_somebody_leaves_the_hot_path() {
+        let create = Command::Create(Create {
+            origin: origin(),
+            kind: Kind::Group,
+            title: None,
+            members: vec![Principal::user(2)],
+            creation_key: None,
+            history_visibility: HistoryVisibility::Shared,
+            posting: Posting::All,
+            adding: Adding::All,
+        });
+        let mut state = None;
+        assert!(!is_plain(&commit(&mut state, &[create])));
+        let plain = [
+            send("a", "{\"text\":\"words\"}"),
+            send("b", "{\"text\":\"x\",\"mentions\":[],\"mention_all\":false}"),
+            send("c", "{\"text\":\"\\\"mentions\\\" is a word too\"}"),
+        ];
+        let plain = commit(&mut state, &plain);
+        assert!(is_plain(&plain));
+        let sends = Sends::of(&[&plain]);
+        let rows = (sends.heads.len(), sends.parts().len(), sends.reads.len());
+        assert_eq!(
+            rows,
+            (1, 1, 1),
+            "one statement: a counter, one list of messages, one position"
+        );
+        let mention = "{\"text\":\"x\",\"mentions\":[{\"user_id\":\"2\",\"offset\":0,\"length\":1}]}";
+        assert!(!is_plain(&commit(&mut state, &[send("d", mention)])));
+    }
+}

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use sha2::{Digest as _, Sha256};
 
 use crate::domain::{ActionType, ConversationId, InvalidField, MessageId, Principal, PrincipalType, Seq, Timestamp};
-use crate::service::{ActionPosition, ListPosition, MemberPosition};
+use crate::service::{ActionPosition, ListPosition, MemberPosition, PinPosition};
 
 /// Bytes of the hash that are kept.
 const TAG_BYTES: usize = 6;
@@ -74,6 +74,21 @@ pub(super) fn actions(cursor: &str) -> Result<ActionPosition, InvalidField> {
     })
 }
 
+/// Of `GET /v1/conversations/{id}/pins`.
+pub(super) fn of_pins(conversation_id: ConversationId, position: &PinPosition) -> String {
+    let numbers = [position.pinned_at.millis(), position.message_id.get(), 0];
+    mark(&format!("pins/{conversation_id}"), numbers)
+}
+
+/// The inverse of [`of_pins`].
+pub(super) fn pins(conversation_id: ConversationId, cursor: &str) -> Result<PinPosition, InvalidField> {
+    let [pinned_at, id, _] = read(&format!("pins/{conversation_id}"), cursor)?;
+    Ok(PinPosition {
+        pinned_at: Timestamp::from_millis(pinned_at),
+        message_id: MessageId::new(id).ok_or(FOREIGN)?,
+    })
+}
+
 const FOREIGN: InvalidField = InvalidField::new("cursor", "must be a next_cursor of this list");
 
 fn mark(list: &str, [a, b, c]: [i64; 3]) -> String {
@@ -131,6 +146,11 @@ mod tests {
             message_id: MessageId::new(i64::MAX).unwrap(),
         };
         assert_eq!(actions(&of_actions(&position)), Ok(position));
+        let position = PinPosition {
+            pinned_at: Timestamp::from_millis(1),
+            message_id: MessageId::new(i64::MAX).unwrap(),
+        };
+        assert_eq!(pins(id(1), &of_pins(id(1), &position)), Ok(position));
     }
 
     #[test]

@@ -98,7 +98,7 @@ pub(super) async fn delete(rest: Data<Rest>, request: HttpRequest) -> Result<Htt
 }
 
 /// Does something to a message, and shows what became of it as the caller sees it.
-async fn touched(rest: &Rest, origin: Origin, id: MessageId, touch: Touch) -> Result<HttpResponse, Problem> {
+pub(super) async fn touched(rest: &Rest, origin: Origin, id: MessageId, touch: Touch) -> Result<HttpResponse, Problem> {
     let viewer = origin.principal;
     let done = rest.messages.touch(origin, id, touch).await?;
     let marks = done.message.marks_for(viewer);

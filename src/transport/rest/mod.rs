@@ -8,7 +8,9 @@ mod admin;
 mod caller;
 mod conversations;
 mod cursor;
+mod forward;
 mod health;
+mod marks;
 mod me;
 mod members;
 mod messages;
@@ -106,6 +108,18 @@ pub fn routes(rest: Arc<Rest>) -> impl FnOnce(&mut ServiceConfig) + Clone {
                     .delete(messages::delete),
             )
             .service(web::resource("/v1/messages/{message_id}/recall").post(messages::recall))
+            .service(
+                web::resource("/v1/messages/{message_id}/reactions/{emoji}")
+                    .put(marks::react)
+                    .delete(marks::unreact),
+            )
+            .service(
+                web::resource("/v1/messages/{message_id}/pin")
+                    .put(marks::pin)
+                    .delete(marks::unpin),
+            )
+            .service(web::resource("/v1/messages/{message_id}/forward").post(forward::forward))
+            .service(web::resource("/v1/conversations/{conversation_id}/pins").get(marks::pins))
             .service(web::resource("/v1/me").get(users::own).patch(users::change_own))
             .service(web::resource("/v1/users/{type}/{id}").get(users::get))
             .service(web::resource("/v1/conversations/{conversation_id}/me").put(own::settings_of))

@@ -3,7 +3,7 @@
 use actix_web::{FromRequest as _, HttpRequest, web};
 
 use crate::domain::{
-    ActionType, ConversationId, DeviceId, DomainError, InvalidField, MessageId, Principal, PrincipalType, Seq,
+    ActionType, ConversationId, DeviceId, DomainError, Emoji, InvalidField, MessageId, Principal, PrincipalType, Seq,
 };
 use crate::protocol::fields::{limit, query_number};
 use crate::protocol::rest::{LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX};
@@ -62,6 +62,27 @@ pub(super) fn action(word: &str) -> Result<ActionType, InvalidField> {
     ActionType::parse(word).ok_or(InvalidField::new("action_type", HINT))
 }
 
+/// The emoji that ends the path, percent-encoded UTF-8 or as it is. Taken from the request line: a path that was decoded
+/// leniently would turn what is no UTF-8 into a character that nobody sent (B103).
+pub(super) fn emoji(request: &HttpRequest) -> Result<Emoji, InvalidField> {
+    let last = request.uri().path().rsplit('/').next().unwrap_or_default();
+    let text = percent_decoded(last).ok_or(InvalidField::new("emoji", "must be percent-encoded UTF-8"))?;
+    Emoji::parse(&text)
+}
+
+fn percent_decoded(segment: &str) -> Option<String> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let mut decoded = Vec::with_capacity(segment.len());
+    let mut bytes = segment.bytes();
+    while let Some(byte) = bytes.next() {
+        decoded.push(match byte {
+            b'%' => digit(bytes.next()?)? * 16 + digit(bytes.next()?)?,
+            plain => plain,
+        });
+    }
+    String::from_utf8(decoded).ok()
+}
+
 /// `{type}/{id}` of the path.
 pub(super) fn principal(request: &HttpRequest, unknown: &'static str) -> Result<Principal, DomainError> {
     PrincipalType::parse(segment(request, "type"))
@@ -84,4 +105,20 @@ pub(super) async fn device_id(request: &HttpRequest) -> Result<DeviceId, DomainE
 /// As it stands in the path. Ids are digits, which nobody has to encode, so nothing is decoded.
 fn segment<'a>(request: &'a HttpRequest, name: &str) -> &'a str {
     request.match_info().get(name).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn b103_an_emoji_in_a_path_is_decoded_strictly() {
+        let thumb = Some("👍🏽".to_owned());
+        assert_eq!(percent_decoded("%F0%9F%91%8D%f0%9f%8f%bd"), thumb);
+        assert_eq!(percent_decoded("👍🏽"), thumb);
+        assert_eq!(percent_decoded("a+b%2F%25"), Some("a+b/%".to_owned()));
+        for bad in ["%", "%F", "%zz", "%F0%9F", "%ED%A0%80", "%FF"] {
+            assert_eq!(percent_decoded(bad), None, "{bad}");
+        }
+    }
 }

@@ -321,6 +321,7 @@ fn history_visibility_acts_at_once_on_what_is_hidden() {
         annotated: crate::domain::Annotated::plain(Arc::clone(&message)),
         hidden_for: Vec::new(),
         standing_below: Seq::ZERO.next(),
+        pins: 0,
     };
     world.facts.messages.insert(message.message_id, Some(touchable));
     let commands = [

@@ -3,6 +3,7 @@
 mod creating;
 mod header;
 mod laws;
+mod marking;
 mod members;
 mod personal;
 mod sending;
@@ -250,6 +251,11 @@ fn told(batch: Option<&Batch>) -> Vec<String> {
         Event::SettingsChanged { patch, .. } => format!("settings {patch:?}"),
         Event::ActionChanged { action, .. } => format!("action {} {}", action.action_type.as_str(), action.status()),
         Event::MessageChanged { message, .. } => format!("message {} {}", message.seq, message.status.as_str()),
+        Event::Mentioned { seq, now, .. } => format!("mentioned {seq} {now:?}"),
+        Event::Reacted {
+            message, emoji, added, ..
+        } => format!("reacted {} {emoji} {added}", message.seq),
+        Event::Pinned { message, pinned, .. } => format!("pinned {} {pinned}", message.seq),
     };
     batch.iter().flat_map(|batch| &batch.events).map(tell).collect()
 }

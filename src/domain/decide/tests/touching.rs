@@ -13,6 +13,7 @@ impl World {
             annotated: Annotated::plain(Arc::clone(message)),
             hidden_for: Vec::new(),
             standing_below: Seq::new(standing_below),
+            pins: 0,
         };
         let facts = &mut self.facts.messages;
         facts.insert(message.message_id, Some(touchable));
@@ -263,6 +264,7 @@ fn who_hides_a_message_from_themselves_cannot_touch_it_and_learns_only_that_some
         annotated: Annotated::plain(Arc::clone(&message)),
         hidden_for: vec![CY, BOB],
         standing_below: Seq::new(1),
+        pins: 0,
     };
     world.facts.messages.insert(message.message_id, Some(hidden));
     assert!(matches!(
