@@ -251,7 +251,8 @@ breaks! {
         Some(())
     };
     altered_words_are_found: "CHAIN" = |run| {
-        place(run)?.messages[4].content.push(' ');
+        let message = place(run)?.messages.iter_mut().find(|message| message.change_seq == 0)?;
+        message.content.push(' ');
         Some(())
     };
     another_sender_is_found: "CHAIN" = |run| {
@@ -287,7 +288,7 @@ breaks! {
     };
     two_owners_are_found: "MEMBERS" = |run| {
         let place = place(run)?;
-        place.members.values_mut().find(|member| !member.is_owner)?.is_owner = true;
+        place.members.values_mut().find(|member| member.role != "OWNER")?.role = "OWNER";
         Some(())
     };
     a_push_to_who_was_removed_is_found: "REMOVED" = |run| {
@@ -307,6 +308,57 @@ breaks! {
         let step = told.remove(joined);
         let first = messages(told)[0];
         told.insert(first, step);
+        Some(())
+    };
+    a_change_of_a_message_that_is_not_in_the_log_is_found: "INV-CHG-1" = |run| {
+        let message = place(run)?.messages.iter_mut().find(|message| message.status == "NORMAL")?;
+        message.status = "EDITED";
+        Some(())
+    };
+    words_that_outlive_their_recall_are_found: "INV-CHG-1" = |run| {
+        let all = run.stored.iter_mut().flat_map(|place| &mut place.messages);
+        let message = all.into_iter().find(|message| message.status == "RECALLED")?;
+        message.content = "{\"text\":\"still here\"}".to_owned();
+        Some(())
+    };
+    an_edit_after_the_recall_is_found: "INV-CHG-1" = |run| {
+        let place = run.stored.iter_mut().find(|place| {
+            let last = place.changes.last();
+            last.is_some_and(|last| last.change_type == "EDITED")
+                && place.changes.iter().any(|change| change.change_type == "RECALLED")
+        })?;
+        let recalled = place.changes.iter().find(|change| change.change_type == "RECALLED")?.message_id;
+        place.changes.last_mut()?.message_id = recalled;
+        Some(())
+    };
+    a_last_message_that_was_recalled_is_found: "INV-CHG-1" = |run| {
+        let place = place(run)?;
+        place.last_message_seq -= 1;
+        Some(())
+    };
+    a_setting_that_nobody_made_is_found: "HEADER" = |run| {
+        let place = run.stored.iter_mut().find(|place| {
+            place.changes.iter().any(|change| change.payload.contains("\"posting\":"))
+        })?;
+        place.header.insert("posting", "NOBODY".into());
+        Some(())
+    };
+    an_end_that_was_not_logged_is_found: "HEADER" = |run| {
+        let place = place(run)?;
+        place.is_dissolved = !place.is_dissolved;
+        Some(())
+    };
+    a_role_that_nobody_gave_is_found: "RIGHTS" = |run| {
+        let member = place(run)?.members.values_mut().find(|member| member.role == "MEMBER")?;
+        member.role = "ADMIN";
+        Some(())
+    };
+    a_change_by_somebody_without_the_right_is_found: "RIGHTS" = |run| {
+        let place = run.stored.iter_mut().find(|place| {
+            place.changes.iter().any(|change| change.change_type == "CONVERSATION_UPDATED")
+        })?;
+        let change = place.changes.iter_mut().find(|change| change.change_type == "CONVERSATION_UPDATED")?;
+        change.actor = (1, 999);
         Some(())
     };
     somebody_who_waits_for_ever_is_found: "ANSWERED" = |run| {

@@ -32,6 +32,8 @@ pub(crate) struct StoredMessage {
     pub(crate) count_no: i64,
     pub(crate) content_hash: [u8; 32],
     pub(crate) chain_hash: [u8; 32],
+    pub(crate) status: &'static str,
+    pub(crate) change_seq: i64,
 }
 
 impl StoredMessage {
@@ -48,7 +50,20 @@ impl StoredMessage {
             count_no: message.count_no.get(),
             content_hash: *message.content_hash.as_bytes(),
             chain_hash: *message.chain_hash.as_bytes(),
+            status: message.status.as_str(),
+            change_seq: message.change_seq.get(),
         }
+    }
+
+    /// The same message, whatever has become of its words since.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let as_it_became = Self {
+            content: self.content.clone(),
+            status: self.status,
+            change_seq: self.change_seq,
+            ..other.clone()
+        };
+        *self == as_it_became
     }
 }
 
@@ -59,6 +74,8 @@ pub(crate) struct StoredChange {
     pub(crate) change_type: String,
     pub(crate) payload: String,
     pub(crate) actor: Who,
+    pub(crate) message_id: Option<i64>,
+    pub(crate) changed_at: i64,
 }
 
 impl StoredChange {
@@ -71,6 +88,8 @@ impl StoredChange {
                 .as_ref()
                 .map_or_else(String::new, |payload| payload.as_str().to_owned()),
             actor: who(change.actor),
+            message_id: change.message_id.map(MessageId::get),
+            changed_at: change.changed_at.millis(),
         }
     }
 }
@@ -87,9 +106,15 @@ pub(crate) struct Asked {
 /// What a request wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    Send { key: String, payload: Payload },
-    Create { creation_key: Option<String> },
-    Members,
+    Send {
+        key: String,
+        payload: Payload,
+    },
+    Create {
+        creation_key: Option<String>,
+    },
+    /// Members, roles, the header, a message that is there.
+    Change,
 }
 
 /// What makes two sends with one key the same.
@@ -173,7 +198,7 @@ pub(crate) struct Attempt {
     /// The counters it was decided on: last seq and last change seq.
     pub(crate) expected: Option<(i64, i64)>,
     pub(crate) messages: Vec<(i64, i64)>,
-    pub(crate) changes: Vec<i64>,
+    pub(crate) changes: Vec<StoredChange>,
     pub(crate) fault: Fault,
 }
 
@@ -197,7 +222,8 @@ pub(crate) enum Told {
         message: StoredMessage,
         stored: bool,
     },
-    Change(StoredChange),
+    /// With the message that it is about.
+    Change(StoredChange, Option<StoredMessage>),
     Joined(Vec<Who>),
     Left(Who),
     Answer(Reply),
@@ -293,7 +319,7 @@ impl Recorder {
                 Event::MessageSent { message, .. } => {
                     attempt.messages.push((message.message_id.get(), message.seq.get()));
                 }
-                Event::Changed { change, .. } => attempt.changes.push(change.change_seq.get()),
+                Event::Changed { change, .. } => attempt.changes.push(StoredChange::of(change)),
                 _ => {}
             }
         }
@@ -326,14 +352,13 @@ fn what(command: &Command) -> (&Origin, What) {
                 creation_key: create.creation_key.as_ref().map(|key| key.as_str().to_owned()),
             },
         ),
-        // The workload asks for no edits: they have a model of their own to be judged by.
         Command::AddMembers { origin, .. }
         | Command::RemoveMember { origin, .. }
         | Command::Update { origin, .. }
         | Command::SetRole { origin, .. }
         | Command::Dissolve { origin }
         | Command::Touch { origin, .. }
-        | Command::Personal { origin, .. } => (origin, What::Members),
+        | Command::Personal { origin, .. } => (origin, What::Change),
     }
 }
 
@@ -378,10 +403,15 @@ impl Ear {
                     stored: there
                         .and_then(Result::ok)
                         .flatten()
-                        .is_some_and(|there| there == **message),
+                        .is_some_and(|there| StoredMessage::of(&there).is_same(&StoredMessage::of(message))),
                 })
             }
-            Event::Changed { change, .. } => Some(Told::Change(StoredChange::of(change))),
+            Event::Changed { change, message, .. } => {
+                self.recorder
+                    .corner(&format!("change: {}", change.change_type.as_str()));
+                let message = message.as_ref().map(|annotated| StoredMessage::of(&annotated.message));
+                Some(Told::Change(StoredChange::of(change), message))
+            }
             Event::MembersAdded { members } => Some(Told::Joined(all(members))),
             Event::MemberRemoved { principal, .. } => Some(Told::Left(who(*principal))),
             Event::RoleChanged { .. }

@@ -74,7 +74,7 @@ impl Timeline {
     }
 }
 
-fn principals(list: &Value) -> Vec<Who> {
+pub(crate) fn principals(list: &Value) -> Vec<Who> {
     let kind = |name: Option<&str>| match name {
         Some("USER") => 1,
         Some("AGENT") => 2,
@@ -127,7 +127,7 @@ pub(crate) fn members_are_what_was_said(run: &Run) -> Findings {
     found
 }
 
-fn json(text: &str) -> Value {
+pub(crate) fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_default()
 }
 
@@ -135,13 +135,14 @@ fn owner_is_one(place: &Stored, found: &mut Findings) {
     let owners: Vec<Who> = place
         .members
         .iter()
-        .filter(|(_, member)| member.is_owner)
+        .filter(|(_, member)| member.role == "OWNER")
         .map(|(who, _)| *who)
         .collect();
-    let fits = if place.is_group && !place.is_dissolved {
+    // Who dissolves a group still owns it; the last one who leaves leaves it to nobody.
+    let fits = if place.is_group && !place.members.is_empty() {
         owners.len() == 1 && place.owner == owners.first().copied()
     } else {
-        owners.is_empty() && (!place.is_group || place.members.is_empty())
+        owners.is_empty() && place.owner.is_none() && place.is_dissolved == place.is_group
     };
     found.unless(fits, || {
         format!(
@@ -216,7 +217,7 @@ pub(crate) fn nothing_reaches_who_is_no_member(run: &Run) -> Findings {
                 Told::Joined(members) => listeners.extend(members),
                 Told::Left(member) => drop(listeners.remove(member)),
                 Told::Message { message, .. } => hears(&listeners, message, &timeline, &mut found),
-                Told::Change(_) | Told::Answer(_) => {}
+                Told::Change(..) | Told::Answer(_) => {}
             }
         }
     }

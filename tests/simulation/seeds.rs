@@ -12,7 +12,7 @@ use crate::world::{Run, World};
 /// The seeds of the fast suite.
 const SEEDS: u64 = 1_000;
 /// What a thousand seeds must have met; a corner that no seed reaches is not tested.
-const CORNERS: [&str; 27] = [
+const CORNERS: [&str; 36] = [
     "answer: AlreadyCreated",
     "answer: ClockMovedBackwards",
     "answer: ConversationNotFound",
@@ -22,11 +22,20 @@ const CORNERS: [&str; 27] = [
     "answer: PreconditionFailed",
     "answer: Unavailable",
     "answer: changed",
+    "answer: Closed",
+    "answer: Recalled",
+    "answer: RecallTooLate",
     "answer: created",
     "answer: key reused",
     "answer: nothing to change",
     "answer: repeat",
     "answer: sent",
+    "change: CONVERSATION_UPDATED",
+    "change: DELETED",
+    "change: EDITED",
+    "change: MEMBER_REMOVED",
+    "change: MEMBER_UPDATED",
+    "change: RECALLED",
     "commit: FailBefore",
     "commit: UnknownNotStored",
     "commit: UnknownStored",

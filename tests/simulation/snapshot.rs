@@ -6,6 +6,7 @@ use futures_util::FutureExt as _;
 use onescribe::domain::{ChangeSeq, ConversationId, Seq};
 use onescribe::storage::memory::MemoryStore;
 use onescribe::storage::{AuditStore as _, ConversationStore as _, MessageStore as _};
+use serde_json::{Value, json};
 
 use crate::history::{StoredChange, StoredMessage, Who, who};
 
@@ -19,6 +20,9 @@ pub(crate) struct Stored {
     pub(crate) last_seq: i64,
     pub(crate) last_change_seq: i64,
     pub(crate) last_count_no: i64,
+    pub(crate) last_message_seq: i64,
+    /// Title, settings and status by their names on the wire.
+    pub(crate) header: BTreeMap<&'static str, Value>,
     pub(crate) chain_hash: [u8; 32],
     pub(crate) member_count: u64,
     pub(crate) members: BTreeMap<Who, StoredMember>,
@@ -29,7 +33,7 @@ pub(crate) struct Stored {
 /// A present member as it is stored.
 #[derive(Clone, Debug)]
 pub(crate) struct StoredMember {
-    pub(crate) is_owner: bool,
+    pub(crate) role: &'static str,
     pub(crate) joined_seq: i64,
     pub(crate) last_read_seq: i64,
     pub(crate) last_read_count_no: i64,
@@ -61,7 +65,7 @@ fn one(store: &MemoryStore, id: ConversationId) -> Stored {
     let member = |principal| {
         let membership = now!(store.seen(id, principal)).unwrap().membership.unwrap();
         StoredMember {
-            is_owner: membership.member.role.as_str() == "OWNER",
+            role: membership.member.role.as_str(),
             joined_seq: membership.member.joined_seq.get(),
             last_read_seq: membership.last_read_seq.get(),
             last_read_count_no: membership.last_read_count_no.get(),
@@ -75,6 +79,15 @@ fn one(store: &MemoryStore, id: ConversationId) -> Stored {
         last_seq: ledger.head.last_seq.get(),
         last_change_seq: ledger.head.last_change_seq.get(),
         last_count_no: ledger.head.last_count_no.get(),
+        last_message_seq: ledger.head.last_message_seq.get(),
+        header: BTreeMap::from([
+            ("title", json!(ledger.header.title)),
+            ("avatar_url", json!(ledger.header.avatar_url)),
+            ("history_visibility", json!(ledger.header.history_visibility.as_str())),
+            ("posting", json!(ledger.header.posting.as_str())),
+            ("adding", json!(ledger.header.adding.as_str())),
+            ("status", json!(ledger.header.status.as_str())),
+        ]),
         chain_hash: *ledger.head.chain_hash.as_bytes(),
         member_count: ledger.member_count,
         members: members

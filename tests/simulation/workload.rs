@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use onescribe::domain::{
     Adding, ClientMessageId, ClientRequestId, Command, Content, ConversationId, Create, CreationKey, DeviceId,
-    HistoryVisibility, Kind, MessageId, MessageType, Origin, Posting, Principal, Send, Seq, chain,
+    HeaderPatch, HistoryVisibility, Kind, MessageId, MessageType, Origin, Posting, Principal, Role, Send, Seq,
+    Timestamp, Touch, chain,
 };
 
 use crate::faults::{Dice, Knobs};
@@ -163,7 +164,7 @@ impl Workload {
         match dice.below(100) {
             0..8 => self.repeat(dice, client, false),
             8..16 => self.repeat(dice, client, true),
-            16..26 => {
+            16..24 => {
                 let members = (0..=dice.below(2))
                     .filter_map(|_| dice.pick(&self.people).copied())
                     .collect();
@@ -176,7 +177,7 @@ impl Workload {
                     },
                 ))
             }
-            26..34 => {
+            24..30 => {
                 let target = *dice.pick(&self.people)?;
                 Some(self.wish(
                     client,
@@ -187,7 +188,7 @@ impl Workload {
                     },
                 ))
             }
-            34..36 => {
+            30..32 => {
                 let target = person(client);
                 Some(self.wish(
                     client,
@@ -198,6 +199,8 @@ impl Workload {
                     },
                 ))
             }
+            32..44 => self.manage(dice, client, place),
+            44..60 => self.touch(dice, client),
             _ => {
                 self.next_key += 1;
                 let key = format!("key {}", self.next_key);
@@ -205,6 +208,52 @@ impl Workload {
                 Some(self.wish(client, place, Command::Send(send)))
             }
         }
+    }
+
+    /// Settings, roles, and seldom the end.
+    fn manage(&mut self, dice: &Dice, client: usize, place: ConversationId) -> Option<usize> {
+        let origin = origin(client);
+        let command = match dice.below(12) {
+            0..6 => Command::Update {
+                origin,
+                patch: patch(dice),
+            },
+            6..11 => Command::SetRole {
+                origin,
+                target: *dice.pick(&self.people)?,
+                role: *dice.pick(&[Role::Member, Role::Admin, Role::Admin, Role::Owner])?,
+            },
+            _ => Command::Dissolve { origin },
+        };
+        Some(self.wish(client, place, command))
+    }
+
+    /// Something is done to a message that somebody knows, often to one of the newest.
+    fn touch(&mut self, dice: &Dice, client: usize) -> Option<usize> {
+        let newest = self.known.len().saturating_sub(3);
+        let (place, message_id) = if dice.below(2) == 0 {
+            *dice.pick(&self.known[newest..])?
+        } else {
+            *dice.pick(&self.known)?
+        };
+        let touch = match dice.below(6) {
+            0..3 => Touch::Edit(Content::trusted(&format!(
+                "{{\"text\":\"edit {}\"}}",
+                self.wishes.len()
+            ))),
+            3 | 4 => Touch::Recall {
+                received_at: Timestamp::default(),
+                // All are sent after that moment: within a window of none, and outside of one that ended long ago.
+                window_ms: *dice.pick(&[0, 0, i64::MIN / 2])?,
+            },
+            _ => Touch::Delete,
+        };
+        let command = Command::Touch {
+            origin: origin(client),
+            message_id,
+            touch,
+        };
+        Some(self.wish(client, place, command))
     }
 
     /// An earlier send of this client, answered or not: as it was, or with other words under the same key.
@@ -292,6 +341,26 @@ impl Workload {
     pub(crate) fn stop_inventing(&mut self) {
         self.sends_left = 0;
     }
+}
+
+/// Other settings, or the same ones again.
+fn patch(dice: &Dice) -> HeaderPatch {
+    let mut patch = HeaderPatch::default();
+    match dice.below(4) {
+        0 => {
+            let titles = [Some("one".to_owned()), Some("two".to_owned()), None];
+            patch.title = dice.pick(&titles).cloned();
+        }
+        1 => patch.posting = dice.pick(&[Posting::All, Posting::All, Posting::Admins]).copied(),
+        2 => patch.adding = dice.pick(&[Adding::All, Adding::Admins]).copied(),
+        _ => {
+            patch.history_visibility = dice
+                .pick(&[HistoryVisibility::Shared, HistoryVisibility::Joined])
+                .copied();
+            patch.avatar_url = Some(None);
+        }
+    }
+    patch
 }
 
 /// The principal of a client; the last kind of it is an agent.

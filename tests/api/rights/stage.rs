@@ -1,0 +1,136 @@
+//! The people and the group of the table.
+
+use serde_json::{Value, json};
+
+use crate::world::{Caller, Reply, World, id_of};
+
+/// Who acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Who {
+    /// Never was in the group.
+    Stranger,
+    /// Was removed.
+    ExMember,
+    /// Has sent the message.
+    Member,
+    /// An admin of the group.
+    Admin,
+    /// The owner of the group.
+    Owner,
+    /// An AGENT with the number of the owner.
+    AgentOfThatNumber,
+    /// The operator.
+    AdminKey,
+}
+
+/// What somebody is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Ok,
+    Unauthenticated,
+    Forbidden,
+    NotAMember,
+    NotFound,
+    Closed,
+    Invalid,
+    /// Something that no cell expects.
+    Other,
+}
+
+impl Outcome {
+    pub(crate) fn of(reply: &Reply) -> Self {
+        if (200..300).contains(&reply.status) {
+            Self::Ok
+        } else {
+            Self::of_code(&reply.body()["code"])
+        }
+    }
+
+    pub(crate) fn of_code(code: &Value) -> Self {
+        match code.as_str().unwrap_or_default() {
+            "unauthenticated" => Self::Unauthenticated,
+            "forbidden" => Self::Forbidden,
+            "not_a_member" => Self::NotAMember,
+            "not_found" => Self::NotFound,
+            "conversation_closed" => Self::Closed,
+            "invalid_request" => Self::Invalid,
+            _ => Self::Other,
+        }
+    }
+}
+
+const OWNER: u64 = 1;
+const ADMIN: u64 = 2;
+const MEMBER: u64 = 3;
+const EX_MEMBER: u64 = 4;
+const PEER: u64 = 5;
+const NEW: u64 = 6;
+const STRANGER: u64 = 9;
+
+/// A group of OWNER, ADMIN, MEMBER and a peer; EX_MEMBER was in it, and MEMBER has said something.
+pub(crate) struct Stage<'w> {
+    pub(crate) world: &'w World,
+    pub(crate) room: String,
+    message: String,
+}
+
+impl<'w> Stage<'w> {
+    pub(crate) async fn build(world: &'w World) -> Self {
+        let [owner, admin, member, ex, peer] = [OWNER, ADMIN, MEMBER, EX_MEMBER, PEER].map(|id| world.user(id));
+        let room = owner.group(&[&admin, &member, &ex, &peer]).await;
+        let path = format!("/v1/conversations/{room}/members/USER");
+        owner
+            .patch(&format!("{path}/{ADMIN}"), &json!({"role": "ADMIN"}))
+            .await
+            .ok(200);
+        let message = id_of(&member.say(&room, "inner secret").await, "message_id");
+        owner.delete(&format!("{path}/{EX_MEMBER}")).await.ok(200);
+        Self { world, room, message }
+    }
+
+    pub(crate) fn caller(&self, who: Who) -> Caller {
+        match who {
+            Who::Stranger => self.world.user(STRANGER),
+            Who::ExMember => self.world.user(EX_MEMBER),
+            Who::Member => self.world.user(MEMBER),
+            Who::Admin => self.world.user(ADMIN),
+            Who::Owner => self.world.user(OWNER),
+            Who::AgentOfThatNumber => self.world.agent(OWNER),
+            Who::AdminKey => self.world.admin(),
+        }
+    }
+
+    /// A member who does nothing but listen.
+    pub(crate) fn peer(&self) -> Caller {
+        self.world.user(PEER)
+    }
+
+    /// Puts what is meant into the place of its name.
+    pub(crate) fn fill(&self, template: &str) -> String {
+        use std::sync::atomic::{AtomicU32, Ordering};
+        static KEYS: AtomicU32 = AtomicU32::new(0);
+        let new = self.world.user(NEW).principal.to_string();
+        let key = format!("key-{}", KEYS.fetch_add(1, Ordering::Relaxed));
+        let peer = PEER.to_string();
+        let filled = [
+            ("{conversation_id}", self.room.as_str()),
+            ("{message_id}", &self.message),
+            ("{type}", "USER"),
+            ("{id}", &peer),
+            ("{peer}", &self.peer().principal.to_string()),
+            ("{new}", &new),
+            ("{key}", &key),
+            ("{emoji}", "ok"),
+            ("{action}", "FAVORITE"),
+            ("{action_type}", "FAVORITE"),
+            ("{device_id}", "d"),
+        ]
+        .iter()
+        .fold(template.to_owned(), |text, (name, value)| text.replace(name, value));
+        assert!(
+            !filled.starts_with('/') || !filled.contains('{'),
+            "Stage::fill does not know all of {template}"
+        );
+        filled
+    }
+}
