@@ -388,6 +388,10 @@ pub struct Ledger {
     pub member_rows: u64,
     /// The highest `last_read_seq` of a member.
     pub highest_read_seq: Seq,
+    /// The highest `cleared_seq` of a member.
+    pub highest_cleared_seq: Seq,
+    /// Members whose counts at the two are not those of the messages there.
+    pub miscounted: u64,
 }
 
 /// How much a store holds.

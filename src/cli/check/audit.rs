@@ -368,6 +368,20 @@ impl<'a> Reading<'a> {
                 format!("somebody has read up to {is}, beyond the head {head} (INV-READ-1)"),
             );
         }
+        if ledger.highest_cleared_seq > self.head.last_seq {
+            let (is, head) = (ledger.highest_cleared_seq, self.head.last_seq);
+            self.find(
+                None,
+                format!("somebody has cleared up to {is}, beyond the head {head} (INV-VIS-1)"),
+            );
+        }
+        if ledger.miscounted > 0 {
+            let what = format!(
+                "{} members have other counts at what they have read or cleared than the messages there (INV-UNREAD-1)",
+                ledger.miscounted
+            );
+            self.find(None, what);
+        }
         let header = &ledger.header;
         let owned = header.kind == Kind::Group && header.status == Status::Active && ledger.member_rows > 0;
         if owned && header.owner.is_none() {

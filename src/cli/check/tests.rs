@@ -175,6 +175,9 @@ fn every_kind_of_damage_is_found_and_named() {
             (format!("INSERT INTO im_pin VALUES ({one}, 7, 1, 1, 0)"), "a pin stands on a message 7"),
             (format!("INSERT INTO im_mention VALUES ({one}, 1, 2, 999)"), "seq 999: mentions stand for"),
             (format!("UPDATE im_member SET last_read_seq = 9999 {in_one} AND principal_id = 2"), "read up to 9999"),
+            (format!("UPDATE im_member SET cleared_seq = 9999 {in_one} AND principal_id = 2"), "cleared up to 9999"),
+            (format!("UPDATE im_member SET last_read_count_no = 7 {in_one} AND principal_id = 2"), "1 members have other"),
+            (format!("UPDATE im_member SET cleared_count_no = 7 {in_one} AND principal_id = 1"), "1 members have other"),
             (
                 format!("{WITHOUT_KEYS} UPDATE im_message SET client_message_id = CAST('0' AS BLOB) {in_one} AND seq = 4"),
                 "seq 4: has the key of seq 2 as well",

@@ -397,12 +397,26 @@ impl AuditStore for MemoryStore {
             let row = tables.conversations.get(&id)?;
             let present = row.members.values().filter(|row| row.present);
             let read = present.clone().map(|row| row.membership.last_read_seq).max();
+            let cleared = present.clone().map(|row| row.membership.cleared_seq).max();
+            let count = |seq: Seq| {
+                row.messages
+                    .get(&seq)
+                    .map(|message| message.count_no)
+                    .unwrap_or_default()
+            };
+            let miscounted = present.clone().filter(|member| {
+                let own = &member.membership;
+                count(own.last_read_seq) != own.last_read_count_no || count(own.cleared_seq) != own.cleared_count_no
+            });
+            let miscounted = u64::try_from(miscounted.count()).unwrap_or(u64::MAX);
             Some(Ledger {
                 header: Header::clone(&row.header),
                 head: row.head,
                 member_count: u64::try_from(row.member_count).unwrap_or(u64::MAX),
                 member_rows: u64::try_from(present.count()).unwrap_or(u64::MAX),
                 highest_read_seq: read.unwrap_or_default(),
+                highest_cleared_seq: cleared.unwrap_or_default(),
+                miscounted,
             })
         })
         .await

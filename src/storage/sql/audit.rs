@@ -98,7 +98,13 @@ impl AuditStore for SqlStore {
         let query = sqlx::query(sql!(concat!(
             "SELECT ", conversation_columns!(), ", c.member_count,",
             " (SELECT COUNT(*) FROM im_member r WHERE r.conversation_id = c.conversation_id AND r.status = 1),",
-            " (SELECT MAX(r.last_read_seq) FROM im_member r WHERE r.conversation_id = c.conversation_id AND r.status = 1)",
+            " (SELECT MAX(r.last_read_seq) FROM im_member r WHERE r.conversation_id = c.conversation_id AND r.status = 1),",
+            " (SELECT MAX(r.cleared_seq) FROM im_member r WHERE r.conversation_id = c.conversation_id AND r.status = 1),",
+            " (SELECT COUNT(*) FROM im_member r WHERE r.conversation_id = c.conversation_id AND r.status = 1",
+            " AND (r.last_read_count_no <> COALESCE((SELECT m.count_no FROM im_message m",
+            " WHERE m.conversation_id = r.conversation_id AND m.seq = r.last_read_seq), 0)",
+            " OR r.cleared_count_no <> COALESCE((SELECT m.count_no FROM im_message m",
+            " WHERE m.conversation_id = r.conversation_id AND m.seq = r.cleared_seq), 0)))",
             " FROM im_conversation c WHERE c.conversation_id = ?"
         )));
         let Some(row) = bounded(query.bind(id.get()).fetch_optional(&self.pool)).await? else {
@@ -111,6 +117,8 @@ impl AuditStore for SqlStore {
             member_count: u64::try_from(columns.big()?).unwrap_or_default(),
             member_rows: u64::try_from(columns.big()?).unwrap_or_default(),
             highest_read_seq: Seq::new(columns.maybe_big()?.unwrap_or_default()),
+            highest_cleared_seq: Seq::new(columns.maybe_big()?.unwrap_or_default()),
+            miscounted: u64::try_from(columns.big()?).unwrap_or_default(),
         }))
     }
 }
