@@ -1,12 +1,12 @@
 //! What belongs to one user alone: written with commits of their INBOX, into rows of other conversations.
 
 use onescribe::domain::{
-    Action, ActionType, ChangeSeq, ChangeType, Command, Context, Conversation, CountNo, CreationKey, Draft, Fact,
-    Facts, Kind, Message, MessageId, Outcome, Personal, Principal, Refusal, Seq, Timestamp, Touch,
+    Action, ActionType, ChangeSeq, ChangeType, Command, Content, Context, Conversation, CountNo, CreationKey, Draft,
+    Fact, Facts, Kind, Message, MessageId, Outcome, Personal, Principal, Refusal, Seq, Timestamp, Touch,
 };
 use onescribe::storage::{ActionPosition, Commit, DeviceCursor, Store};
 
-use super::builder::{Held, NOW, create, next_id, origin, send};
+use super::builder::{Held, NOW, create, next_id, origin, send, send_raw};
 use super::suite::Fixture;
 
 const ANNA: Principal = Principal::user(1);
@@ -223,6 +223,49 @@ pub(crate) async fn what_is_cleared_or_deleted_for_me_is_not_unread_and_comes_ba
         .unwrap()
         .unwrap();
     assert!(quote.gone);
+}
+
+pub(crate) async fn mentions_count_while_they_are_unread_and_shown(fixture: &Fixture) {
+    let store = &*fixture.store;
+    let mut room = Held::group(&mut *store.writer(), ANNA, &[BEN, BOT]).await;
+    let ben = "{\"text\":\"@b\",\"mentions\":[{\"user_id\":\"2\",\"offset\":0,\"length\":2}]}";
+    let bot = ben.replace("user_id", "agent_id");
+    let all = "{\"text\":\"all\",\"mention_all\":true}";
+    let words = [ben, &bot, all, ben, ben, "{\"text\":\"x\"}"];
+    let sends: Vec<Command> = (2..)
+        .zip(words)
+        .map(|(n, raw)| send_raw(ANNA, &format!("{n}"), raw))
+        .collect();
+    room.commit(&mut *store.writer(), &sends).await;
+    let messages = store.messages_after(room.id, Seq::new(1), 10).await.unwrap();
+    let mut inbox = Inbox::of(store, BEN).await;
+    let id = room.id;
+    let count = async |who| {
+        let seen = store.seen(id, who).await.unwrap().unwrap();
+        let listed = store.list(who, None, 50).await.unwrap();
+        let listed = listed.iter().find(|seen| seen.header.conversation_id == id).unwrap();
+        assert_eq!(listed.mention_count, seen.mention_count);
+        seen.mention_count
+    };
+    assert_eq!((count(BEN).await, count(BOT).await, count(ANNA).await), (4, 2, 0));
+    let recall = Touch::Recall {
+        received_at: Timestamp::default(),
+        window_ms: 0,
+    };
+    room.touch(store, ANNA, messages[3].message_id, recall).await;
+    assert_eq!(count(BEN).await, 3, "recalled");
+    inbox.does(store, &[set(&messages[4], ActionType::Delete)]).await;
+    assert_eq!(count(BEN).await, 2, "deleted for me");
+    let plain = Content::trusted("{\"text\":\"nobody\"}");
+    room.touch(store, ANNA, messages[0].message_id, Touch::Edit(plain))
+        .await;
+    assert_eq!(count(BEN).await, 1, "edited");
+    inbox
+        .does(store, &[unset(&messages[4], ActionType::Delete), clear(&room, 4)])
+        .await;
+    assert_eq!(count(BEN).await, 1, "what everybody was called for is cleared");
+    inbox.does(store, &[read(&room, 6)]).await;
+    assert_eq!((count(BEN).await, count(BOT).await), (0, 2));
 }
 
 pub(crate) async fn the_last_message_is_the_newest_that_i_have_not_deleted(fixture: &Fixture) {

@@ -57,6 +57,7 @@ macro_rules! contract {
                 b72_a_read_moves_the_position_of_its_reader_forward_only,
                 a_read_beyond_the_head_is_cut_to_it,
                 what_is_cleared_or_deleted_for_me_is_not_unread_and_comes_back,
+                mentions_count_while_they_are_unread_and_shown,
                 the_last_message_is_the_newest_that_i_have_not_deleted,
                 settings_are_of_one_member_and_only_what_changes_is_written,
                 actions_are_listed_by_type_the_newest_message_first,

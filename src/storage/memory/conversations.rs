@@ -34,7 +34,7 @@ pub(super) fn seen(tables: &Tables, row: &ConversationRow, viewer: Principal) ->
         member_count: u64::try_from(row.member_count).unwrap_or(u64::MAX),
         membership: row.present(viewer).copied(),
         unread_count: own.map_or(0, |_| unread_above(tables, row, viewer, floor)),
-        mention_count: 0,
+        mention_count: own.map_or(0, |_| mentions_above(tables, row, viewer, floor)),
         last_message: row
             .messages
             .values()
@@ -54,6 +54,17 @@ pub(super) fn unread_above(tables: &Tables, row: &ConversationRow, viewer: Princ
     };
     let unread = above.filter(|(_, message)| counts(message)).count();
     u64::try_from(unread).unwrap_or(u64::MAX)
+}
+
+/// How many of them mention `viewer` or everybody.
+fn mentions_above(tables: &Tables, row: &ConversationRow, viewer: Principal, floor: Seq) -> u64 {
+    let above = row.mentions.range((Bound::Excluded(floor), Bound::Unbounded));
+    let shown = |seq: &Seq| {
+        let message = row.messages.get(seq);
+        message.is_some_and(|message| !tables.is_hidden(message.message_id, viewer))
+    };
+    let mentions = above.filter(|(seq, mentions)| mentions.includes(viewer) && shown(seq));
+    u64::try_from(mentions.count()).unwrap_or(u64::MAX)
 }
 
 fn load(row: &ConversationRow) -> StoreResult<Conversation> {
