@@ -196,15 +196,15 @@ pub(crate) async fn what_is_recalled_or_deleted_has_nothing_on_it_any_more(fixtu
     assert!(pinned(fixture, &held).await.is_empty());
 }
 
-pub(crate) async fn many_reactions_of_one_batch_are_stored_with_the_edit_between_them(fixture: &Fixture) {
+pub(crate) async fn reactions_of_one_batch_do_not_take_back_the_number_of_an_edit_after_them(fixture: &Fixture) {
     let (mut held, messages) = three(fixture).await;
     let (store, id) = (fixture.store.as_ref(), messages[0].message_id);
     let edit = Touch::Edit(onescribe::domain::Content::trusted("{\"text\":\"uno\"}"));
     let acts = [
         (BEN, react("a", true)),
-        (ANNA, edit),
         (BOT, react("a", true)),
         (BEN, react("a", false)),
+        (ANNA, edit),
     ];
     held.touch_all(store, id, acts.into_iter().collect()).await;
     let annotated = store.touchable(held.id, id).await.unwrap().unwrap().annotated;

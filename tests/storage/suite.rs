@@ -71,7 +71,7 @@ macro_rules! contract {
                 a_last_message_shows_what_is_on_it,
                 pins_are_listed_newest_first_page_by_page,
                 what_is_recalled_or_deleted_has_nothing_on_it_any_more,
-                many_reactions_of_one_batch_are_stored_with_the_edit_between_them,
+                reactions_of_one_batch_do_not_take_back_the_number_of_an_edit_after_them,
             }
             commits::{
                 what_is_committed_comes_back_as_it_was,
