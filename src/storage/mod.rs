@@ -332,6 +332,14 @@ pub trait DeviceStore: Send + Sync {
     async fn devices(&self, principal: Principal, limit: u32) -> StoreResult<Vec<Device>>;
     /// Forgets the device and its cursors; `false` = it was not known.
     async fn forget_device(&self, principal: Principal, device: &DeviceId) -> StoreResult<bool>;
+    /// Sets cursors back to (0, 0): they are of an earlier membership.
+    async fn reset_cursors(
+        &self,
+        principal: Principal,
+        device: &DeviceId,
+        conversations: &[ConversationId],
+        now: Timestamp,
+    ) -> StoreResult<()>;
     /// The device's cursors.
     async fn cursors(&self, principal: Principal, device: &DeviceId) -> StoreResult<Vec<DeviceCursor>>;
 }

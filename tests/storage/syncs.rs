@@ -257,6 +257,17 @@ pub(crate) async fn devices_are_listed_by_when_they_were_seen_and_forgotten_with
     for device in [&phone, &desk] {
         store.acknowledge(viewer, device, &[ack], at(4)).await.unwrap();
     }
+    store
+        .reset_cursors(viewer, &phone, &[held.id, conversation_id()], at(5))
+        .await
+        .unwrap();
+    assert_eq!(
+        store.cursors(viewer, &phone).await.unwrap()[0].seq,
+        Seq::ZERO,
+        "the row stays"
+    );
+    assert_eq!(store.cursors(viewer, &desk).await.unwrap(), [ack]);
+    store.reset_cursors(viewer, &phone, &[], at(5)).await.unwrap();
     assert!(store.forget_device(viewer, &phone).await.unwrap());
     assert_eq!(names(9).await, [own("desk", 2)]);
     assert!(store.cursors(viewer, &phone).await.unwrap().is_empty());

@@ -20,7 +20,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use plan::{Draft, Plan};
+use plan::{Draft, Plan, Start};
 
 use super::devices::Devices;
 use super::epoch::Epoch;
@@ -145,6 +145,14 @@ impl Cursors {
         cursor.map_or((Seq::ZERO, ChangeSeq::ZERO), |cursor| (cursor.seq, cursor.change_seq))
     }
 
+    fn start(&self, id: ConversationId) -> Start {
+        Start {
+            cursor: self.of(id),
+            named: self.at.contains_key(&id),
+            stored: self.stored,
+        }
+    }
+
     /// Newer, or not of this history.
     fn lags(&self, standing: &Standing) -> bool {
         self.of(standing.conversation_id) != (standing.last_seq, standing.last_change_seq)
@@ -194,6 +202,7 @@ impl Sync {
         }
         let (chosen, mut has_more) = choose(standings, &cursors, query.conversation_limit);
         let plans = self.plans(viewer, &chosen, &cursors, query.message_limit).await?;
+        self.forget_earlier(viewer, &query.device, &plans).await?;
         let drafts = self.drafts(viewer, plans, query.bytes_max).await?;
         has_more |= drafts.cut || drafts.taken.iter().any(Draft::has_more_changes);
         Ok(SyncPage {
@@ -217,6 +226,18 @@ impl Sync {
         Ok(UnreadTotal { total, conversations })
     }
 
+    /// A stored cursor of an earlier membership goes back to (0, 0): acknowledgements only move forward, and the device
+    /// begins anew. The row stays, so that the device is told of the reset until it has acknowledged something.
+    async fn forget_earlier(&self, viewer: Principal, device: &DeviceId, plans: &[Plan]) -> Result<(), ServiceError> {
+        let earlier = plans.iter().filter(|plan| plan.forgets_stored);
+        let earlier: Vec<ConversationId> = earlier.map(Plan::id).collect();
+        if !earlier.is_empty() {
+            let now = self.clock.now();
+            self.store.reset_cursors(viewer, device, &earlier, now).await?;
+        }
+        Ok(())
+    }
+
     /// What is to be read of each, in the order of `chosen`. One that the viewer has left in the meantime is passed
     /// over: the next request tells it as removed.
     async fn plans(
@@ -234,7 +255,7 @@ impl Sync {
             .into_iter()
             .map(|seen| (seen.header.conversation_id, seen))
             .collect();
-        let plan = |id: &ConversationId| Plan::new(seen.remove(id)?, cursors.of(*id), cursors.stored, message_limit);
+        let plan = |id: &ConversationId| Plan::new(seen.remove(id)?, cursors.start(*id), message_limit);
         Ok(chosen.iter().filter_map(plan).collect())
     }
 

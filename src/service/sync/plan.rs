@@ -13,10 +13,22 @@ const CONVERSATION_OVERHEAD_BYTES: usize = 8_192;
 /// What a change has on the wire besides its payload and its message, at the most.
 const CHANGE_OVERHEAD_BYTES: usize = 512;
 
+/// From where a device is told.
+#[derive(Clone, Copy)]
+pub(super) struct Start {
+    pub(super) cursor: (Seq, ChangeSeq),
+    /// It is not (0, 0) just because nothing is known.
+    pub(super) named: bool,
+    /// It is what the device acknowledged.
+    pub(super) stored: bool,
+}
+
 /// What is to be read of a conversation.
 pub(super) struct Plan {
     pub(super) seen: Seen,
     pub(super) history_reset: bool,
+    /// The stored cursor is of an earlier membership.
+    pub(super) forgets_stored: bool,
     /// Messages after this: the cursor, or what is before the first that the viewer may see.
     after: Seq,
     /// The cursor's.
@@ -29,16 +41,15 @@ pub(super) struct Plan {
 impl Plan {
     /// `None` when the viewer is no member. A cursor of an earlier membership is no use when it is a stored one (the
     /// device has dropped what it had when it was removed), or when what was before is hidden now (it has to drop that).
-    pub(super) fn new(seen: Seen, cursor: (Seq, ChangeSeq), stored: bool, message_limit: u32) -> Option<Self> {
+    pub(super) fn new(seen: Seen, start: Start, message_limit: u32) -> Option<Self> {
         let own = seen.membership.as_ref()?;
         let head = &seen.head;
+        let cursor = start.cursor;
+        let nowhere = cursor == (Seq::ZERO, ChangeSeq::ZERO);
         let beyond = cursor.0 > head.last_seq || cursor.1 > head.last_change_seq;
-        let may_see_it_all = seen.header.history_visibility == HistoryVisibility::Shared;
-        let earlier = seen.header.kind == Kind::Group
-            && cursor != (Seq::ZERO, ChangeSeq::ZERO)
-            && cursor.0 < own.member.joined_seq
-            && (stored || !may_see_it_all);
-        let history_reset = beyond || earlier;
+        let earlier = seen.header.kind == Kind::Group && start.named && cursor.0 < own.member.joined_seq;
+        let hides = seen.header.history_visibility == HistoryVisibility::Joined;
+        let history_reset = beyond || (earlier && (start.stored || (hides && !nowhere)));
         let (seq, change_seq) = if history_reset {
             (Seq::ZERO, ChangeSeq::ZERO)
         } else {
@@ -50,12 +61,13 @@ impl Plan {
             first,
             change_seq,
             history_reset,
+            forgets_stored: earlier && start.stored && !nowhere,
             message_limit,
             seen: only_visible(seen),
         })
     }
 
-    fn id(&self) -> ConversationId {
+    pub(super) fn id(&self) -> ConversationId {
         self.seen.header.conversation_id
     }
 

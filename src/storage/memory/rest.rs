@@ -199,6 +199,24 @@ impl DeviceStore for MemoryStore {
         .await
     }
 
+    async fn reset_cursors(
+        &self,
+        principal: Principal,
+        device: &DeviceId,
+        conversations: &[ConversationId],
+        _: Timestamp,
+    ) -> StoreResult<()> {
+        self.call(|tables| {
+            for id in conversations {
+                let cursor = tables.cursors.get_mut(&(principal, device.clone(), *id));
+                if let Some(cursor) = cursor {
+                    *cursor = (Seq::ZERO, ChangeSeq::ZERO);
+                }
+            }
+        })
+        .await
+    }
+
     async fn cursors(&self, principal: Principal, device: &DeviceId) -> StoreResult<Vec<DeviceCursor>> {
         self.call(|tables| {
             let own = tables

@@ -126,6 +126,30 @@ impl DeviceStore for SqlStore {
         Ok(found > 0)
     }
 
+    async fn reset_cursors(
+        &self,
+        principal: Principal,
+        device: &DeviceId,
+        conversations: &[ConversationId],
+        now: Timestamp,
+    ) -> StoreResult<()> {
+        for part in conversations.chunks(CURSORS_PER_STATEMENT) {
+            let mut builder =
+                QueryBuilder::<DB>::new("UPDATE im_device_cursor SET seq = 0, change_seq = 0, updated_at = ");
+            builder.push_bind(now.millis()).push(" WHERE principal_type = ").push_bind(principal.kind.code());
+            builder.push(" AND principal_id = ").push_bind(principal.id).push(" AND device_id = ");
+            builder.push_bind(device.as_str().as_bytes()).push(" AND conversation_id IN (");
+            let mut list = builder.separated(", ");
+            for conversation in part {
+                list.push_bind(conversation.get());
+            }
+            builder.push(")");
+            let _turn = self.gate.pass().await;
+            bounded(builder.build().persistent(false).execute(&self.pool)).await?;
+        }
+        Ok(())
+    }
+
     async fn cursors(&self, principal: Principal, device: &DeviceId) -> StoreResult<Vec<DeviceCursor>> {
         let query = sqlx::query(sql!(
             "SELECT conversation_id, seq, change_seq FROM im_device_cursor
