@@ -15,6 +15,7 @@ mod own_state_is_mine_alone;
 mod paging;
 mod principals_and_tokens;
 mod pushes_reach_every_other_device;
+mod recalled_words_are_on_no_way_out;
 mod refusals_are_problem_documents;
 mod removal_is_final;
 mod resend_returns_first_ack;

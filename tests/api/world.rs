@@ -23,7 +23,7 @@ pub(crate) struct World {
     server: Server,
     pub(crate) url: String,
     pub(crate) http: reqwest::Client,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl World {
@@ -45,8 +45,13 @@ impl World {
             url: format!("http://{}", server.address()),
             server,
             http: reqwest::Client::new(),
-            _folder: folder,
+            folder,
         }
+    }
+
+    /// Where its store is, for whoever wants to look into it.
+    pub(crate) fn database_url(&self) -> String {
+        format!("sqlite://{}", self.folder.path().join("store.db").display())
     }
 
     pub(crate) async fn stop(self) {
