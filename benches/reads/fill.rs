@@ -15,7 +15,9 @@ pub(crate) const LISTS: [i64; 3] = [50, 500, 5_000];
 /// The user with `LISTS[i]` conversations is `LISTERS + i`.
 pub(crate) const LISTERS: i64 = 100;
 /// Messages in each of those; `READ` of them are read.
-const MESSAGES: i64 = 20;
+pub(crate) const MESSAGES: i64 = 20;
+/// The conversations of `LISTERS + i` are those above this and `100_000 * i`.
+pub(crate) const FIRST_OF: i64 = 1_000;
 const READ: i64 = 12;
 /// Statements of [`fill`].
 pub(crate) const STEPS: u64 = 11;
@@ -92,7 +94,7 @@ fn statements(scheme: &str) -> Vec<String> {
             rows(deep / 100)
         ),
     ];
-    let mut first = 1_000;
+    let mut first = FIRST_OF;
     for (at, count) in (0..).zip(LISTS) {
         let user = LISTERS + at;
         statements.push(format!(

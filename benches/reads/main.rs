@@ -1,4 +1,5 @@
-//! What reads cost, on the three databases: a page of history at any depth, and the list with unread counts.
+//! What reads cost, on the three databases: a page of history at any depth, the list with unread counts,
+//! and catching up.
 //!
 //! `tests/run databases -- cargo bench --bench reads` prints the tables. Rows are made by the databases themselves, as
 //! our writers would have left them; they are read through the store, as the server does.
@@ -13,9 +14,13 @@ mod database;
 mod depth;
 mod fill;
 mod listing;
+#[expect(dead_code, reason = "shared with another benchmark, which needs more of it")]
+#[path = "../server/process.rs"]
+mod process;
 #[expect(dead_code, reason = "shared with the other benchmarks, which need more of it")]
 #[path = "../support/spread.rs"]
 mod spread;
+mod syncing;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,5 +95,6 @@ async fn bench() -> Result<()> {
     progress.finish_and_clear();
     depth::run(&places).await?;
     listing::run(&places).await?;
+    syncing::run(&places).await?;
     Ok(())
 }
