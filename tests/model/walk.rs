@@ -22,14 +22,11 @@ const WHOLE_EVERY: usize = 100;
 /// So much of a history is compared after each step.
 const TAIL: u32 = 30;
 /// Walks in memory: several, since a conversation in which everything has happened tells nothing new.
-const SEEDS: u64 = 5;
+const SEEDS: u64 = 8;
 /// Steps of a walk in memory.
 const STEPS: usize = 1_000;
 /// Steps of a walk on a database.
 const STEPS_ON_DATABASE: usize = 300;
-
-/// 0 until mentions are counted.
-const MENTIONS: u64 = 0;
 
 /// Chance with a seed (splitmix64).
 pub(crate) struct Chance(u64);
@@ -192,7 +189,7 @@ impl Walk {
                         ),
                         (
                             seen.unread_count,
-                            seen.mention_count * MENTIONS,
+                            seen.mention_count,
                             own.last_read_seq.get(),
                             own.member.role,
                         ),
@@ -215,7 +212,7 @@ impl Walk {
                     let own = &room.members[&user];
                     (
                         (*id, room.head(), room.changes, room.last(user)),
-                        (room.unread(user), room.mentions(user) * MENTIONS, own.read, own.role),
+                        (room.unread(user), room.mentions(user), own.read, own.role),
                         (own.cleared, own.pinned, own.muted, own.marked),
                     )
                 })
