@@ -22,7 +22,7 @@ const WHOLE_EVERY: usize = 100;
 /// So much of a history is compared after each step.
 const TAIL: u32 = 30;
 /// Walks in memory: several, since a conversation in which everything has happened tells nothing new.
-const SEEDS: u64 = 8;
+const SEEDS: u64 = 10;
 /// Steps of a walk in memory.
 const STEPS: usize = 1_000;
 /// Steps of a walk on a database.
