@@ -171,6 +171,11 @@ impl Dialect for Postgres {
         }
     }
 
+    async fn prepare(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+        // The list of conversations looks dear to the planner, which then compiles it for a second and runs it for 10 ms.
+        connection.execute("SET jit = off").await.map(drop)
+    }
+
     async fn prepare_lane(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
         // One plan for all numbers of rows, and one that uses the keys: it must also be right when a table that was
         // empty at the time of planning has grown to millions of rows.
