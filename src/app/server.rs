@@ -178,7 +178,7 @@ fn open_doors(
 /// Tells of what is due, until it is stopped.
 async fn remind(reminders: Reminders, delivery: Arc<Delivery>) {
     let tell = |due: &Reminder| delivery.remind(due.principal, &due.message, &due.action);
-    reminders.watch(tell).await;
+    reminders.watch(|principal| delivery.is_online(principal), tell).await;
 }
 
 /// The WebSocket door.

@@ -86,11 +86,14 @@ impl Delivery {
         }
     }
 
+    /// Has `principal` a connection here?
+    #[must_use]
+    pub fn is_online(&self, principal: Principal) -> bool {
+        self.shared.sessions.is_online(principal)
+    }
+
     /// Tells the devices of `principal` that a reminder is due.
     pub fn remind(&self, principal: Principal, message: &Marked, action: &Action) {
-        if !self.shared.sessions.is_online(principal) {
-            return;
-        }
         let fired = Push::ReminderFired {
             message: message.into(),
             action: action.into(),

@@ -1,5 +1,5 @@
-//! Reminders that are due: claimed from the store, so that no two processes tell of one, and told once. What became due
-//! while no process was running is told late.
+//! Reminders that are due: told once to whoever is connected, and to everybody else when they are (B115). Each is claimed
+//! from the store first, so that no two processes tell of one.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use std::time::Duration;
 use super::error::ServiceError;
 use super::messages::Messages;
 use crate::clock::Clock;
-use crate::domain::{Action, Code, Marked, Principal};
-use crate::storage::{DueReminder, Store};
+use crate::domain::{Action, Code, Marked, Principal, Timestamp};
+use crate::storage::{DuePosition, DueReminder, Store};
 
 /// How often it is looked.
 const EVERY: Duration = Duration::from_millis(500);
-/// How many are taken at once; while there are more, the next look follows without a pause.
-const TAKEN_MAX: u32 = 100;
+/// How many are looked at in one step.
+const LOOKED_AT_MAX: u32 = 1_000;
 
 /// Somebody has to be reminded.
 #[derive(Clone, Debug)]
@@ -41,29 +41,52 @@ impl Reminders {
         Self { store, messages, clock }
     }
 
-    /// Tells of every reminder when it is due. Runs until it is dropped.
-    pub async fn watch(&self, tell: impl Fn(&Reminder)) {
-        // Claimed and not told yet: the store did not answer in between.
-        let mut claimed = VecDeque::new();
+    /// Tells of every reminder when it is due and its user `is_here`. Runs until it is dropped.
+    pub async fn watch(&self, is_here: impl Fn(Principal) -> bool, tell: impl Fn(&Reminder)) {
+        let mut watch = Watch {
+            claimed: VecDeque::new(),
+            fresh: just_after(self.clock.now()),
+            waiting: None,
+        };
         loop {
-            match self.look(&mut claimed, &tell).await {
-                Ok(true) => {}
-                Ok(false) => tokio::time::sleep(EVERY).await,
-                Err(error) => {
-                    tracing::warn!(%error, "reminders that are due have to wait");
-                    tokio::time::sleep(EVERY).await;
-                }
+            if let Err(error) = self.look(&mut watch, &is_here, &tell).await {
+                tracing::warn!(%error, "reminders that are due have to wait");
             }
+            tokio::time::sleep(EVERY).await;
         }
     }
 
-    /// One look; `true` = there may be more.
-    async fn look(&self, claimed: &mut VecDeque<DueReminder>, tell: &impl Fn(&Reminder)) -> Result<bool, ServiceError> {
-        if claimed.is_empty() {
-            claimed.extend(self.store.claim_reminders(self.clock.now(), TAKEN_MAX).await?);
+    /// One look: at what has become due since the last one, and at a part of what waits for its user to come.
+    async fn look(
+        &self,
+        watch: &mut Watch,
+        is_here: &impl Fn(Principal) -> bool,
+        tell: &impl Fn(&Reminder),
+    ) -> Result<(), ServiceError> {
+        self.tell(watch, tell).await?;
+        let now = self.clock.now();
+        let full = usize::try_from(LOOKED_AT_MAX).unwrap_or(usize::MAX);
+        let fresh = self.store.due_reminders(now, Some(watch.fresh), LOOKED_AT_MAX).await?;
+        let waiting = self.store.due_reminders(now, watch.waiting, LOOKED_AT_MAX).await?;
+        watch.fresh = match fresh.last() {
+            Some(last) if fresh.len() >= full => last.position(),
+            _ => just_after(now),
+        };
+        // At the end the round begins anew.
+        watch.waiting = waiting
+            .last()
+            .filter(|_| waiting.len() >= full)
+            .map(DueReminder::position);
+        for due in fresh.into_iter().chain(waiting) {
+            if is_here(due.principal) && self.store.claim_reminder(&due).await? {
+                watch.claimed.push_back(due);
+            }
         }
-        let more = claimed.len() >= usize::try_from(TAKEN_MAX).unwrap_or(usize::MAX);
-        while let Some(due) = claimed.front() {
+        self.tell(watch, tell).await
+    }
+
+    async fn tell(&self, watch: &mut Watch, tell: &impl Fn(&Reminder)) -> Result<(), ServiceError> {
+        while let Some(due) = watch.claimed.front() {
             match self.messages.get(due.principal, due.action.message_id).await {
                 Ok(message) => tell(&Reminder {
                     principal: due.principal,
@@ -74,9 +97,28 @@ impl Reminders {
                 Err(error) if error.code == Code::NotFound => {}
                 Err(error) => return Err(error),
             }
-            claimed.pop_front();
+            watch.claimed.pop_front();
         }
-        Ok(more)
+        Ok(())
+    }
+}
+
+/// How far the watch has come.
+struct Watch {
+    /// Claimed and not told yet: the store did not answer in between.
+    claimed: VecDeque<DueReminder>,
+    /// What is due after this was not looked at.
+    fresh: DuePosition,
+    /// Up to here those were looked at, in this round, whose users were not here.
+    waiting: Option<DuePosition>,
+}
+
+/// Behind everything that is due at `time`.
+fn just_after(time: Timestamp) -> DuePosition {
+    DuePosition {
+        remind_at: Timestamp::from_millis(time.millis().saturating_add(1)),
+        message_id: None,
+        principal: Principal::SYSTEM,
     }
 }
 
@@ -90,8 +132,8 @@ mod tests {
     use crate::conversation::ReplyTo;
     use crate::domain::{
         ActionType, Adding, ClientMessageId, Command, Content, Context, Conversation, ConversationId, Create, Draft,
-        Event, Facts, HistoryVisibility, Kind, Message, MessageId, MessageType, Origin, Posting, Send, Seq, Timestamp,
-        Touch, chain,
+        Event, Facts, HistoryVisibility, Kind, Message, MessageId, MessageType, Origin, Posting, Send, Seq, Touch,
+        chain,
     };
     use crate::routing::Bus;
     use crate::storage::memory::{Fault, Faults, MemoryStore};
@@ -132,6 +174,7 @@ mod tests {
         room: Option<Conversation>,
         next_id: i64,
         told: Mutex<Vec<String>>,
+        is_here: bool,
     }
 
     impl World {
@@ -144,6 +187,7 @@ mod tests {
                 room: None,
                 next_id: 100,
                 told,
+                is_here: true,
             }
         }
 
@@ -213,7 +257,8 @@ mod tests {
         async fn after(&self, millis: i64) -> Vec<String> {
             self.clock.advance(millis);
             let reminders = self.reminders();
-            let watch = reminders.watch(|due| {
+            let here = |_| self.is_here;
+            let watch = reminders.watch(here, |due| {
                 let words = due.message.message.content.as_str();
                 self.told.lock().unwrap().push(format!("{} {words}", due.principal));
             });
@@ -283,6 +328,17 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn b115_whoever_was_away_when_it_was_due_is_told_when_they_come() {
+        let (mut world, messages) = world(MemoryStore::new(), &["one", "two"]).await;
+        world.reminds(&[(&messages[0], 1_000), (&messages[1], 2_000)]).await;
+        world.is_here = false;
+        assert_eq!(world.after(5_000).await, Vec::<String>::new());
+        world.is_here = true;
+        assert_eq!(world.after(5_000).await, ["USER:2 \"one\"", "USER:2 \"two\""]);
+        assert_eq!(world.after(5_000).await, Vec::<String>::new());
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn of_what_was_recalled_the_words_are_not_told_and_of_what_is_not_theirs_nothing() {
         let (mut world, messages) = world(MemoryStore::new(), &["one", "two"]).await;
         world.reminds(&[(&messages[0], 1), (&messages[1], 2)]).await;
@@ -320,7 +376,7 @@ mod tests {
         let store = MemoryStore::with_faults(Arc::<Outage>::clone(&outage));
         let (mut world, messages) = world(store, &["one"]).await;
         world.reminds(&[(&messages[0], 1)]).await;
-        outage.answered.store(1, Ordering::SeqCst); // the claim, and nothing after it
+        outage.answered.store(3, Ordering::SeqCst); // two looks and the claim, and nothing after them
         assert_eq!(world.after(1).await, ["USER:2 \"one\""]);
     }
 }

@@ -263,6 +263,29 @@ pub struct DueReminder {
     pub action: Action,
 }
 
+impl DueReminder {
+    /// Where it stands among those that are due.
+    #[must_use]
+    pub fn position(&self) -> DuePosition {
+        DuePosition {
+            remind_at: self.action.remind_at.unwrap_or_default(),
+            message_id: Some(self.action.message_id),
+            principal: self.principal,
+        }
+    }
+}
+
+/// Where a page of due reminders ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DuePosition {
+    /// The last one's.
+    pub remind_at: Timestamp,
+    /// The last one's; `None` = before the first of that time.
+    pub message_id: Option<MessageId>,
+    /// The last one's.
+    pub principal: Principal,
+}
+
 /// What belongs to one user alone. It is written by commits of the user's INBOX.
 #[async_trait]
 pub trait PersonalStore: Send + Sync {
@@ -283,8 +306,15 @@ pub trait PersonalStore: Send + Sync {
     ) -> StoreResult<Vec<Action>>;
     /// How far the present members have come, in order of joining; at most `limit`.
     async fn receipts(&self, id: ConversationId, limit: u32) -> StoreResult<Vec<Receipt>>;
-    /// Takes reminders that are due, the oldest first, at most `limit`: each is given to one caller only, once.
-    async fn claim_reminders(&self, now: Timestamp, limit: u32) -> StoreResult<Vec<DueReminder>>;
+    /// Reminders that are due and were not told, after a position, the oldest first, at most `limit`.
+    async fn due_reminders(
+        &self,
+        now: Timestamp,
+        after: Option<DuePosition>,
+        limit: u32,
+    ) -> StoreResult<Vec<DueReminder>>;
+    /// Takes a reminder that is to be told: `true` is answered to one caller only, once.
+    async fn claim_reminder(&self, due: &DueReminder) -> StoreResult<bool>;
 }
 
 /// How far a device has acknowledged a conversation.

@@ -11,7 +11,7 @@ use crate::domain::{
     Action, ActionType, Actionable, ConversationId, CountNo, Event, Kind, Message, MessageId, MessageStatus, Position,
     Principal, PrincipalType, Receipt, Seq, SettingsPatch, Timestamp, visibility,
 };
-use crate::storage::{ActionPosition, DueReminder, PersonalStore, StoreResult};
+use crate::storage::{ActionPosition, DuePosition, DueReminder, PersonalStore, StoreResult};
 
 /// An action, and whether its reminder has fired.
 pub(super) struct ActionRow {
@@ -193,26 +193,37 @@ impl PersonalStore for MemoryStore {
         .await
     }
 
-    async fn claim_reminders(&self, now: Timestamp, limit: u32) -> StoreResult<Vec<DueReminder>> {
+    async fn due_reminders(
+        &self,
+        now: Timestamp,
+        after: Option<DuePosition>,
+        limit: u32,
+    ) -> StoreResult<Vec<DueReminder>> {
         self.call(|tables| {
-            let rows = tables.actions.iter_mut();
-            let due = rows.filter(|((_, kind, _), row)| {
+            let due = tables.actions.iter().filter(|((_, kind, _), row)| {
                 *kind == ActionType::Reminder
                     && row.action.active
                     && !row.fired
                     && row.action.remind_at.is_some_and(|at| at <= now)
             });
-            let mut due: Vec<_> = due.collect();
-            due.sort_by_key(|(_, row)| row.action.remind_at);
+            let due = due.map(|((principal, ..), row)| DueReminder {
+                principal: *principal,
+                action: row.action.clone(),
+            });
+            let mut due: Vec<_> = due.filter(|due| Some(due.position()) > after).collect();
+            due.sort_by_key(DueReminder::position);
             due.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-            let claim = |((principal, ..), row): (&(Principal, ActionType, MessageId), &mut ActionRow)| {
-                row.fired = true;
-                DueReminder {
-                    principal: *principal,
-                    action: row.action.clone(),
-                }
-            };
-            due.into_iter().map(claim).collect()
+            due
+        })
+        .await
+    }
+
+    async fn claim_reminder(&self, due: &DueReminder) -> StoreResult<bool> {
+        self.call(|tables| {
+            let key = (due.principal, ActionType::Reminder, due.action.message_id);
+            let row = tables.actions.get_mut(&key);
+            let row = row.filter(|row| !row.fired && row.action.active && row.action.remind_at == due.action.remind_at);
+            row.is_some_and(|row| !std::mem::replace(&mut row.fired, true))
         })
         .await
     }

@@ -13,7 +13,7 @@ use crate::domain::{
     Action, ActionType, Actionable, Content, ConversationId, CountNo, Event, Kind, Membership, MessageId, Position,
     Principal, PrincipalType, Receipt, Seq, SettingsPatch, Timestamp, visibility,
 };
-use crate::storage::{ActionPosition, Commit, DueReminder, PersonalStore, StoreError, StoreResult};
+use crate::storage::{ActionPosition, Commit, DuePosition, DueReminder, PersonalStore, StoreError, StoreResult};
 
 /// The columns of an action `a` that [`action_from`] reads. A reminder that has fired keeps its time in `fired_at`: so
 /// nothing that is done with stands in the index of what is due.
@@ -341,30 +341,44 @@ impl PersonalStore for SqlStore {
         rows.iter().map(receipt).collect()
     }
 
-    async fn claim_reminders(&self, now: Timestamp, limit: u32) -> StoreResult<Vec<DueReminder>> {
+    async fn due_reminders(
+        &self,
+        now: Timestamp,
+        after: Option<DuePosition>,
+        limit: u32,
+    ) -> StoreResult<Vec<DueReminder>> {
+        let (time, message, kind, number) = after.map_or((i64::MIN, 0, 0, 0), |after| {
+            let message = after.message_id.map_or(0, MessageId::get);
+            (after.remind_at.millis(), message, after.principal.kind.code(), after.principal.id)
+        });
         let query = sqlx::query(sql!(concat!(
             "SELECT ", action_columns!(), ", a.principal_type, a.principal_id FROM im_user_action a
-             WHERE a.remind_at <= ? AND a.action_type = 3 AND a.status = 1 ORDER BY a.remind_at LIMIT ?"
+             WHERE a.remind_at <= ? AND a.remind_at >= ? AND a.action_type = 3 AND a.status = 1
+             AND (a.remind_at > ? OR a.message_id > ? OR (a.message_id = ? AND (a.principal_type > ?
+             OR (a.principal_type = ? AND a.principal_id > ?))))
+             ORDER BY a.remind_at, a.message_id, a.principal_type, a.principal_id LIMIT ?"
         )));
-        let rows = bounded(query.bind(now.millis()).bind(i64::from(limit)).fetch_all(&self.pool)).await?;
-        let mut claimed = Vec::with_capacity(rows.len());
-        for row in &rows {
+        let query = query.bind(now.millis()).bind(time).bind(time).bind(message).bind(message);
+        let query = query.bind(kind).bind(kind).bind(number).bind(i64::from(limit));
+        let rows = bounded(query.fetch_all(&self.pool)).await?;
+        let due = |row| {
             let mut columns = Columns::<DB>::new(row);
             let action = action_from::<DB>(&mut columns)?;
-            let principal = columns.principal()?;
-            let query = sqlx::query(sql!(
-                "UPDATE im_user_action SET fired_at = remind_at, remind_at = NULL WHERE principal_type = ?
-                 AND principal_id = ? AND action_type = 3 AND message_id = ? AND status = 1 AND remind_at = ?"
-            ));
-            let query = query.bind(principal.kind.code()).bind(principal.id).bind(action.message_id.get());
-            let query = query.bind(action.remind_at.map(Timestamp::millis));
-            let _turn = self.gate.pass().await;
-            // Another process may have been faster, or the user has changed their mind.
-            if DB::affected(&bounded(query.execute(&self.pool)).await?) == 1 {
-                claimed.push(DueReminder { principal, action });
-            }
-        }
-        Ok(claimed)
+            Ok(DueReminder { principal: columns.principal()?, action })
+        };
+        rows.iter().map(due).collect()
+    }
+
+    async fn claim_reminder(&self, due: &DueReminder) -> StoreResult<bool> {
+        let query = sqlx::query(sql!(
+            "UPDATE im_user_action SET fired_at = remind_at, remind_at = NULL WHERE principal_type = ?
+             AND principal_id = ? AND action_type = 3 AND message_id = ? AND status = 1 AND remind_at = ?"
+        ));
+        let query = query.bind(due.principal.kind.code()).bind(due.principal.id);
+        let query = query.bind(due.action.message_id.get()).bind(due.action.remind_at.map(Timestamp::millis));
+        let _turn = self.gate.pass().await;
+        // Another process may have been faster, or the user has changed their mind.
+        Ok(DB::affected(&bounded(query.execute(&self.pool)).await?) == 1)
     }
 }
 }
