@@ -246,3 +246,22 @@ async fn without_auto_provisioning_the_operator_makes_users() {
     ann.post("/v1/conversations", &body).await.refused("not_found");
     world.stop().await;
 }
+
+#[actix_web::test]
+async fn what_the_operator_says_is_never_unread_and_so_mentions_nobody_and_the_operator_takes_it_away() {
+    let world = World::with_admin().await;
+    let (ann, bob, admin) = (world.user(1), world.user(2), world.admin());
+    let room = ann.group(&[&bob]).await;
+    let path = format!("/admin/v1/conversations/{room}/messages");
+    let content = json!({"text": "maintenance at noon", "mention_all": true});
+    let body = json!({"client_message_id": "k", "message_type": "TEXT", "content": content});
+    let said = admin.post(&path, &body).await.ok(201);
+    let me = bob.get(&format!("/v1/conversations/{room}")).await.ok(200)["me"].clone();
+    assert_eq!((&me["unread_count"], &me["mention_count"]), (&json!(0), &json!(0)));
+    let message = format!("/admin/v1/messages/{}", said["message"]["message_id"].as_str().unwrap());
+    bob.delete(&message).await.refused("unauthenticated");
+    let gone = admin.delete(&message).await.ok(200);
+    assert_eq!(gone["change"]["change_type"], "DELETED");
+    assert_eq!(bob.page(&room, "").await.0, [1]);
+    world.stop().await;
+}

@@ -128,7 +128,8 @@ impl Draft<'_> {
     /// Keeps whom a message mentions, where that is another than before. Nothing of a text that mentions nobody.
     pub(super) fn mention(&mut self, message: &Message, before: Mentions) {
         let mentions = message.content.mentions(&message.message_type);
-        if mentions == before {
+        // What the server says is never unread, so nothing has to be counted.
+        if mentions == before || message.sender.kind == PrincipalType::System {
             return;
         }
         let (seq, sender) = (message.seq, message.sender);

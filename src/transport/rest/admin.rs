@@ -6,11 +6,11 @@ use actix_web::{HttpRequest, HttpResponse};
 
 use super::caller::Operator;
 use super::conversations::as_member;
-use super::messages::{sending, sent};
-use super::query::{Query, conversation_id, user};
+use super::messages::{sending, sent, touched};
+use super::query::{Query, conversation_id, message_id, user};
 use super::reply::{created, json, ok};
 use super::{Problem, Rest};
-use crate::domain::{Code, Origin, Principal, PrincipalType, Timestamp};
+use crate::domain::{Code, Origin, Principal, PrincipalType, Timestamp, Touch};
 use crate::protocol::admin::{self, NewToken, Sender, Stats, Token, User};
 use crate::protocol::fields::Fields;
 use crate::protocol::rest::{SendMessage, new_conversation};
@@ -23,7 +23,13 @@ pub(super) fn routes(config: &mut ServiceConfig) {
         .service(web::resource("/admin/v1/tokens").post(make_token))
         .service(web::resource("/admin/v1/conversations").post(make_conversation))
         .service(web::resource("/admin/v1/conversations/{conversation_id}/messages").post(send))
+        .service(web::resource("/admin/v1/messages/{message_id}").delete(delete_message))
         .service(web::resource("/admin/v1/stats").get(stats));
+}
+
+/// `DELETE /admin/v1/messages/{message_id}`: as `DELETE /v1/messages/{message_id}` with the same key.
+async fn delete_message(rest: Data<Rest>, operator: Operator, request: HttpRequest) -> Result<HttpResponse, Problem> {
+    touched(&rest, operator.0, message_id(&request)?, Touch::Delete).await
 }
 
 /// `GET /admin/v1/users/{id}?type=`

@@ -56,8 +56,8 @@ impl FromRequest for Caller {
 }
 
 /// The holder of the admin key, who may do what no token allows.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Operator;
+#[derive(Clone, Debug)]
+pub(super) struct Operator(pub(super) Origin);
 
 impl FromRequest for Operator {
     type Error = Problem;
@@ -65,9 +65,9 @@ impl FromRequest for Operator {
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
         let rest = request.app_data::<web::Data<Rest>>();
-        let opens = rest.is_some_and(|rest| operator(request, &rest.operator_key).is_some());
+        let operator = rest.and_then(|rest| operator(request, &rest.operator_key));
         let refusal = || ServiceError::new(Code::Unauthenticated, "this needs the admin key (admin.api_key)");
-        std::future::ready(if opens { Ok(Self) } else { Err(refusal().into()) })
+        std::future::ready(operator.map(Self).ok_or_else(|| refusal().into()))
     }
 }
 

@@ -187,6 +187,7 @@ pub(crate) const CALLS: &[Call] = &[
         TEXT,
         OPERATOR,
     ),
+    row("DELETE /admin/v1/messages/{message_id}", "", OPERATOR),
     row("GET /admin/v1/stats", "", OPERATOR),
 ];
 
@@ -267,6 +268,7 @@ pub(crate) const AFTER_THE_END: &[(&str, [Outcome; 7])] = &[
         "POST /admin/v1/conversations/{conversation_id}/messages",
         closed(OPERATOR),
     ),
+    ("DELETE /admin/v1/messages/{message_id}", closed(OPERATOR)),
 ];
 
 /// Rights come before state: who was refused before is refused in the same way.
