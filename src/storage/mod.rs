@@ -10,6 +10,7 @@
 
 mod marks;
 pub mod memory;
+mod personal;
 pub mod sql;
 mod sync;
 
@@ -19,12 +20,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use thiserror::Error;
 
+pub use personal::{ActionPosition, DuePosition, DueReminder, PersonalStore};
 pub use sync::{About, Logged, Outline, Standing, Stretch, SyncStore, Unread, Window};
 
 use crate::domain::{
-    Action, ActionType, Actionable, Change, ChangeSeq, ClientMessageId, Conversation, ConversationId, Counters,
-    CreationKey, DeviceId, Event, ExternalId, Head, Header, KeyRecord, Marked, Marks, Member, Membership, Message,
-    MessageId, Position, Principal, PrincipalType, Profile, ProfilePatch, Quotable, Receipt, Seq, Timestamp, Touchable,
+    Change, ChangeSeq, ClientMessageId, Conversation, ConversationId, Counters, CreationKey, DeviceId, Event,
+    ExternalId, Head, Header, KeyRecord, Marked, Marks, Member, Membership, Message, MessageId, Principal,
+    PrincipalType, Profile, ProfilePatch, Quotable, Seq, Timestamp, Touchable,
 };
 
 pub use marks::{MarkKind, PinPosition, PinQuery, Stray, StrayReactions};
@@ -243,78 +245,6 @@ pub trait PrincipalStore: Send + Sync {
     async fn update_profile(&self, principal: Principal, patch: &ProfilePatch, now: Timestamp) -> StoreResult<bool>;
     /// Is there a conversation in which both are present members?
     async fn share_conversation(&self, one: Principal, other: Principal) -> StoreResult<bool>;
-}
-
-/// Where a page of a user's actions ends: by type, then the newest message first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ActionPosition {
-    /// The last one's.
-    pub action_type: ActionType,
-    /// The last one's.
-    pub message_id: MessageId,
-}
-
-/// A reminder whose time has come, and whose it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DueReminder {
-    /// Who is reminded.
-    pub principal: Principal,
-    /// Of what.
-    pub action: Action,
-}
-
-impl DueReminder {
-    /// Where it stands among those that are due.
-    #[must_use]
-    pub fn position(&self) -> DuePosition {
-        DuePosition {
-            remind_at: self.action.remind_at.unwrap_or_default(),
-            message_id: Some(self.action.message_id),
-            principal: self.principal,
-        }
-    }
-}
-
-/// Where a page of due reminders ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct DuePosition {
-    /// The last one's.
-    pub remind_at: Timestamp,
-    /// The last one's; `None` = before the first of that time.
-    pub message_id: Option<MessageId>,
-    /// The last one's.
-    pub principal: Principal,
-}
-
-/// What belongs to one user alone. It is written by commits of the user's INBOX.
-#[async_trait]
-pub trait PersonalStore: Send + Sync {
-    /// Where `principal` stands, and what would be unread with everything up to `seq` (cut to the head) read; `None` =
-    /// not a member. The cost depends neither on the history nor on the number of members.
-    async fn position(&self, id: ConversationId, principal: Principal, seq: Seq) -> StoreResult<Option<Position>>;
-    /// What an action on a message has to know; `None` = no such message, DELETED, or of a conversation in which
-    /// `principal` is no member.
-    async fn actionable(&self, message: MessageId, principal: Principal) -> StoreResult<Option<Actionable>>;
-    /// The active actions of `principal` after a position, by type (only this one, if one is given), then the newest
-    /// message first; at most `limit`.
-    async fn actions(
-        &self,
-        principal: Principal,
-        action_type: Option<ActionType>,
-        after: Option<ActionPosition>,
-        limit: u32,
-    ) -> StoreResult<Vec<Action>>;
-    /// How far the present members have come, in order of joining; at most `limit`.
-    async fn receipts(&self, id: ConversationId, limit: u32) -> StoreResult<Vec<Receipt>>;
-    /// Reminders that are due and were not told, after a position, the oldest first, at most `limit`.
-    async fn due_reminders(
-        &self,
-        now: Timestamp,
-        after: Option<DuePosition>,
-        limit: u32,
-    ) -> StoreResult<Vec<DueReminder>>;
-    /// Takes a reminder that is to be told: `true` is answered to one caller only, once.
-    async fn claim_reminder(&self, due: &DueReminder) -> StoreResult<bool>;
 }
 
 /// How far a device has acknowledged a conversation.
