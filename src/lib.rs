@@ -19,7 +19,7 @@
 //! ├── clock.rs         where time comes from
 //! ├── ids.rs           hands out ids: snowflake, worker lease and clock put together
 //! ├── domain/          RULES: pure functions and values
-//! │   └── decide/      commands become events: sending, membership, the one place that gives numbers
+//! │   └── decide/      commands become events, a file per kind of act; one place gives numbers
 //! ├── protocol/        WHAT CLIENTS SEE: serde types of the wire
 //! ├── storage/         FACTS AT REST: traits in the words of the domain
 //! │   ├── memory/      the model for tests and the simulation, with faults on demand
@@ -53,6 +53,12 @@
 //! If the commit fails, memory is as it was and callers get a retryable error. If it was fenced, or its outcome is
 //! unknown, the writer loads anew and finds out which of its keys are stored before it answers; a seq is never tried
 //! twice.
+//!
+//! # What is one user's alone
+//!
+//! Read positions, settings, actions and reminders go the same way: the writer of the user's INBOX, a conversation
+//! with one member, decides them one after the other, so that all devices of a user meet in one place. A commit of an
+//! INBOX writes the user's rows of other conversations by updates that only go forward, and one change of its log.
 //!
 //! # Invariants
 //!
