@@ -81,7 +81,8 @@ impl Core {
         let arbiters: Vec<Arbiter> = (0..workers(config)).map(|_| Arbiter::new()).collect();
         let idle_after = Duration::from_secs(config.conversation.idle_secs);
         let handles = arbiters.iter().map(Arbiter::handle).collect();
-        let bus: Arc<dyn Bus> = Arc::new(Registry::new(handles, parts, idle_after));
+        let bus: Arc<dyn Bus> =
+            Arc::new(Registry::new(handles, parts, idle_after).bounded(config.limits.backlog_bytes));
         let principals = Arc::new(Principals::new(
             Arc::<dyn Store>::clone(&store),
             Arc::clone(&ids),

@@ -129,6 +129,7 @@ fn limits(reader: &mut Reader) -> Limits {
         frame_bytes: reader.number("limits.frame_bytes", default.frame_bytes, 512..=FRAME_BYTES_MAX),
         outbound_bytes: reader.number("limits.outbound_bytes", default.outbound_bytes, 1_024..=1 << 30),
         outbound_secs: reader.number("limits.outbound_secs", default.outbound_secs, 1..=SECS_MAX),
+        backlog_bytes: reader.number("limits.backlog_bytes", default.backlog_bytes, 1 << 20..=1 << 40),
         acks_per_frame: reader.number("limits.acks_per_frame", default.acks_per_frame, 1..=10_000),
         upload_bytes: reader.number("limits.upload_bytes", default.upload_bytes, 1..=1 << 40),
         recall_window_secs: reader.number(

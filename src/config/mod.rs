@@ -119,6 +119,8 @@ pub struct Limits {
     pub outbound_bytes: usize,
     /// How old the oldest thing that waits for one connection may become before it is closed with 4008.
     pub outbound_secs: u64,
+    /// Content of all messages that wait to be stored; more is `overloaded`.
+    pub backlog_bytes: usize,
     /// Entries of one `message.ack`.
     pub acks_per_frame: usize,
     /// A file. Not used yet.
@@ -279,6 +281,7 @@ impl Default for Limits {
             frame_bytes: 131_072,
             outbound_bytes: 2_097_152,
             outbound_secs: 30,
+            backlog_bytes: 134_217_728,
             acks_per_frame: 500,
             upload_bytes: 104_857_600,
             recall_window_secs: 120,

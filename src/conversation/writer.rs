@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::backlog::Room;
 use super::batch::{self, Plan, Planned};
 use super::committer::Committer;
 use super::messages::{Answer, CommandError, Committed, Publisher, ReplyTo, SessionReply, Step};
@@ -41,6 +42,8 @@ pub struct Pending {
     /// What is asked.
     pub command: Command,
     reply: Reply,
+    /// Its part of what may wait; given back with it.
+    room: Option<Room>,
 }
 
 impl Pending {
@@ -52,7 +55,15 @@ impl Pending {
                 to: Some(to),
                 publisher,
             },
+            room: None,
         }
+    }
+
+    /// Keeps its place in the backlog until it is answered.
+    #[must_use]
+    pub fn with(mut self, room: Room) -> Self {
+        self.room = Some(room);
+        self
     }
 
     /// Answers outside a commit.

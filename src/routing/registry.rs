@@ -10,7 +10,7 @@ use dashmap::DashMap;
 
 use super::bus::Bus;
 use super::owner::arbiter_of;
-use crate::conversation::{CommandError, ConversationActor, Do, Parts, Pending, ReplyTo};
+use crate::conversation::{BACKLOG_BYTES, Backlog, CommandError, ConversationActor, Do, Parts, Pending, ReplyTo};
 use crate::domain::{Command, ConversationId};
 
 /// How often a command is handed to a fresh actor because the one before had just stopped.
@@ -29,6 +29,7 @@ pub struct Registry {
     arbiters: Vec<ArbiterHandle>,
     parts: Arc<Parts>,
     idle_after: Duration,
+    backlog: Arc<Backlog>,
 }
 
 impl Registry {
@@ -41,7 +42,15 @@ impl Registry {
             arbiters,
             parts,
             idle_after,
+            backlog: Backlog::new(BACKLOG_BYTES),
         }
+    }
+
+    /// With another bound on what may wait for all actors together.
+    #[must_use]
+    pub fn bounded(mut self, backlog_bytes: usize) -> Self {
+        self.backlog = Backlog::new(backlog_bytes);
+        self
     }
 
     /// How many conversations are in memory.
@@ -87,7 +96,12 @@ impl Registry {
 /// The bus of a cluster of one: every conversation is owned here.
 impl Bus for Registry {
     fn dispatch(&self, conversation_id: ConversationId, command: Command, reply: ReplyTo) {
-        let mut message = Do(Pending::new(command, reply, Arc::clone(&self.parts.publisher)));
+        let room = self.backlog.admit(&command);
+        let pending = Pending::new(command, reply, Arc::clone(&self.parts.publisher));
+        let Some(room) = room else {
+            return pending.answer(Err(CommandError::Overloaded));
+        };
+        let mut message = Do(pending.with(room));
         for _ in 0..STARTS_MAX {
             let Some(address) = self.address(conversation_id) else {
                 break;
