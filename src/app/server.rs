@@ -17,7 +17,7 @@ use super::core::{Core, workers};
 use super::{keys, store};
 use crate::auth::{Authenticator, OperatorKey, Signer};
 use crate::clock::SystemClock;
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::delivery::outbox::Bounds;
 use crate::delivery::{Delivery, Options};
 use crate::protocol::reply;
@@ -25,6 +25,7 @@ use crate::service::{Devices, Epoch, Health, Inbox, Messages, Reminder, Reminder
 use crate::storage::Store;
 use crate::telemetry::RequestSpan;
 use crate::transport::limits::Limits;
+use crate::transport::rates::{Rate, Rates};
 use crate::transport::rest::{self, Rest, problems};
 use crate::transport::ws::{self, Door};
 
@@ -48,6 +49,7 @@ struct Doors {
     handle: ServerHandle,
     serving: JoinHandle<std::io::Result<()>>,
     reminders: JoinHandle<()>,
+    rates: JoinHandle<()>,
 }
 
 impl Server {
@@ -98,6 +100,7 @@ impl Server {
         let doors = self.doors;
         doors.health.begin_draining();
         doors.reminders.abort();
+        doors.rates.abort();
         tracing::info!("stopping: no new sessions, finishing what was accepted");
         let seen_red = sleep(RED_BEFORE_CLOSED.min(self.patience / 4));
         tokio::join!(doors.delivery.shut_down(self.patience), seen_red);
@@ -137,6 +140,7 @@ fn open_doors(
         Arc::clone(&door.messages),
         Arc::clone(&core.clock),
     );
+    let rates = Arc::clone(&door.rates);
     let door = Arc::new(door);
     let server = &config.server;
     let bound = HttpServer::new({
@@ -167,6 +171,7 @@ fn open_doors(
     let handle = running.handle();
     let doors = Doors {
         reminders: actix_rt::spawn(remind(reminders, Arc::clone(&delivery))),
+        rates: actix_rt::spawn(async move { rates.keep().await }),
         delivery,
         health,
         handle,
@@ -179,6 +184,18 @@ fn open_doors(
 async fn remind(reminders: Reminders, delivery: Arc<Delivery>) {
     let tell = |due: &Reminder| delivery.remind(due.principal, &due.message, &due.action);
     reminders.watch(|principal| delivery.is_online(principal), tell).await;
+}
+
+fn rates(limits: &config::Limits) -> Rates {
+    let requests = Rate {
+        per_second: limits.requests_per_second,
+        burst: limits.requests_burst,
+    };
+    let connects = Rate {
+        per_second: limits.connects_per_second,
+        burst: limits.connects_burst,
+    };
+    Rates::new(requests, connects)
 }
 
 /// The WebSocket door.
@@ -213,6 +230,8 @@ fn door(config: &Config, core: &Core, authenticator: Authenticator, delivery: Ar
         )),
         devices,
         delivery,
+        rates: Arc::new(rates(limits)),
+        trusted_proxies: config.server.trusted_proxies.clone(),
         hello_timeout: Duration::from_secs(config.server.hello_timeout_secs),
         heartbeat: Duration::from_secs(config.server.heartbeat_secs),
         limits: reply::Limits {
@@ -247,6 +266,7 @@ fn rest(config: &Config, core: &Core, door: &Door, health: Arc<Health>, signer: 
         users: Arc::new(users),
         delivery: Arc::clone(&door.delivery),
         signer,
+        rates: Arc::clone(&door.rates),
         operator_key: OperatorKey::new(config.admin.api_key.as_ref()),
         limits: Limits {
             content_bytes: config.limits.content_bytes,

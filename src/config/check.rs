@@ -1,7 +1,8 @@
 //! Every rule: the range of each leaf, and what leaves owe to one another.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
+use ipnet::IpNet;
 use secrecy::ExposeSecret as _;
 
 use super::reader::Reader;
@@ -55,6 +56,11 @@ fn server(reader: &mut Reader) -> Server {
             1..=1_000_000,
         ),
         backlog: reader.number("server.backlog", default.backlog, 1..=65_535),
+        trusted_proxies: reader.list(
+            "server.trusted_proxies",
+            "must be addresses or networks with commas between them, like 10.0.0.5, 10.1.0.0/16, fd00::/8",
+            network,
+        ),
         request_timeout_secs: reader.number(
             "server.request_timeout_secs",
             default.request_timeout_secs,
@@ -65,6 +71,11 @@ fn server(reader: &mut Reader) -> Server {
         heartbeat_secs: reader.number("server.heartbeat_secs", default.heartbeat_secs, 1..=SECS_MAX),
         shutdown_secs: reader.number("server.shutdown_secs", default.shutdown_secs, 1..=SECS_MAX),
     }
+}
+
+fn network(text: &str) -> Option<IpNet> {
+    let one = || Some(IpNet::from(text.parse::<IpAddr>().ok()?));
+    text.parse().ok().or_else(one)
 }
 
 fn database(reader: &mut Reader) -> Database {

@@ -158,6 +158,7 @@ mod tests {
         let errors = errors(&[
             ("ONESCRIBE__SERVER__LISTENN", "127.0.0.1:0"),
             ("ONESCRIBE__SERVER__LISTEN", "somewhere"),
+            ("ONESCRIBE__SERVER__TRUSTED_PROXIES", "10.0.0.1, proxy.example"),
             ("ONESCRIBE__NONSENSE__KEY", "1"),
             ("ONESCRIBE__NONSENSE2", "1"),
             ("ONESCRIBE__LIMITS__CONTENT_BYTES", "many"),
@@ -169,6 +170,7 @@ mod tests {
         ]);
         let starts = [
             "server.listen: must be ADDRESS:PORT",
+            "server.trusted_proxies: must be addresses or networks",
             "database.url: must be sqlite://FILE",
             "auth.public_key_file: cannot read /no/such/file.pem",
             "auth.auto_provision: must be true or false",
@@ -204,6 +206,7 @@ mod tests {
             ..sources(&[
                 ("ONESCRIBE__SERVER__LISTEN", "127.0.0.1:2"),
                 ("ONESCRIBE__LIMITS__FRAME_BYTES", "70000"),
+                ("ONESCRIBE__SERVER__TRUSTED_PROXIES", "10.0.0.1, fd00::/8"),
                 ("ONESCRIBE__LOG__FORMAT", "json"),
                 ("ONESCRIBE__AUTH__HS256_SECRET", ""),
                 ("OTHER__KEY", "1"),
@@ -214,6 +217,10 @@ mod tests {
         assert_eq!(
             (config.limits.content_bytes, config.limits.frame_bytes),
             (1_000, 70_000)
+        );
+        assert_eq!(
+            format!("{:?}", config.server.trusted_proxies),
+            "[10.0.0.1/32, fd00::/8]"
         );
         assert_eq!(config.log.format, LogFormat::Json);
         assert!(config.auth.hs256_secret.is_none(), "empty counts as not set");

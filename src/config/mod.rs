@@ -12,6 +12,8 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use ipnet::IpNet;
+
 pub use load::{ConfigErrors, Sources, load};
 pub use secrecy::{ExposeSecret, SecretString};
 
@@ -49,6 +51,8 @@ pub struct Server {
     pub connections_per_worker: usize,
     /// Connections that the kernel keeps until they are accepted.
     pub backlog: u32,
+    /// Proxies of one's own: what they say about a client's address is believed.
+    pub trusted_proxies: Vec<IpNet>,
     /// How long a client may take to send the head of a request.
     pub request_timeout_secs: u64,
     /// How long an idle HTTP connection is kept.
@@ -129,13 +133,13 @@ pub struct Limits {
     pub recall_window_secs: u64,
     /// How long a streamed reply may be silent. Not used yet.
     pub stream_timeout_secs: u64,
-    /// Requests of one principal; 0 = no limit. Not used yet.
+    /// Requests of one principal a second; 0 = no limit.
     pub requests_per_second: u32,
-    /// How many of them may come at once. Not used yet.
+    /// How many of them may come at once.
     pub requests_burst: u32,
-    /// Connections from one address; 0 = no limit. Not used yet.
+    /// Connections from one address a second; 0 = no limit.
     pub connects_per_second: u32,
-    /// How many of them may come at once. Not used yet.
+    /// How many of them may come at once.
     pub connects_burst: u32,
 }
 
@@ -232,6 +236,7 @@ impl Default for Server {
             workers: 0,
             connections_per_worker: 25_000,
             backlog: 4_096,
+            trusted_proxies: Vec::new(),
             request_timeout_secs: 10,
             keep_alive_secs: 75,
             hello_timeout_secs: 10,

@@ -127,6 +127,17 @@ impl Reader {
         })
     }
 
+    /// A text of many, with commas between them, each of which is read by `parse`; `right` says what it accepts.
+    pub(super) fn list<T>(&mut self, key: &str, right: &str, parse: fn(&str) -> Option<T>) -> Vec<T> {
+        let text = self.text(key).unwrap_or_default();
+        let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+        let list: Option<Vec<T>> = parts.map(parse).collect();
+        list.unwrap_or_else(|| {
+            self.complain(key, right);
+            Vec::new()
+        })
+    }
+
     /// A text that is never printed.
     pub(super) fn secret(&mut self, key: &str) -> Option<SecretString> {
         self.text(key).map(SecretString::from)

@@ -231,6 +231,11 @@ impl Outbox {
         state.stage == Stage::Open && oldest.is_some_and(|age| age > self.bounds.age)
     }
 
+    /// How much waits.
+    pub fn bytes(&self) -> usize {
+        self.lock().bytes
+    }
+
     /// May something still be queued?
     pub fn is_open(&self) -> bool {
         self.lock().stage == Stage::Open

@@ -38,6 +38,38 @@ async fn b87_a_slow_client_is_told_4008_and_the_others_get_everything() {
     world.stop().await;
 }
 
+/// A client that asks for more than fits is read later: it is not taken for one that does not read.
+#[actix_web::test]
+async fn b87_large_answers_that_are_asked_for_at_once_do_not_cut_whoever_asks() {
+    let world = World::start_with(|config| config.limits.outbound_bytes = 1 << 20).await;
+    let (ann, bob) = (world.user(1), world.user(2));
+    let room = ann.group(&[&bob]).await;
+    for n in 0..30 {
+        ann.say(&room, &format!("{n} {}", "y".repeat(60_000))).await;
+    }
+    let mut reader = Socket::hello(&world, &bob, "phone").await;
+    let mut asked = Vec::new();
+    for n in 0..24 {
+        let frame = if n % 3 == 0 {
+            json!({"type": "sync", "cursors": []})
+        } else {
+            json!({"type": "history", "conversation_id": room, "limit": 200})
+        };
+        asked.push(reader.post(frame).await);
+    }
+    let ping = reader.post(json!({"type": "ping"})).await;
+    asked.push(ping);
+    let mut answered = Vec::new();
+    while answered.len() < asked.len() {
+        let frame = reader.frame().await.expect("it is not cut");
+        assert_ne!(frame["type"], "error", "{frame}");
+        answered.extend(frame["reply_to"].as_u64());
+    }
+    answered.sort_unstable();
+    assert_eq!(answered, asked);
+    world.stop().await;
+}
+
 #[actix_web::test]
 async fn control_acts_within_a_second_on_a_connection_whose_writer_is_stuck() {
     let world = World::start_with(|config| config.limits.outbound_bytes = 64 << 20).await;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 const SECRET: &str = "a secret of the tests, long enough for HS256";
-const ADMIN_KEY: &str = "the admin key of the tests";
+pub(crate) const ADMIN_KEY: &str = "the admin key of the tests";
 const TOKEN_MS: i64 = 3_600_000;
 
 /// The content limit of these servers.
@@ -39,6 +39,8 @@ impl World {
         config.server.workers = 1;
         config.database.url = SecretString::from(format!("sqlite://{}", folder.path().join("store.db").display()));
         config.auth.hs256_secret = Some(SecretString::from(SECRET));
+        // The tests send bursts.
+        (config.limits.requests_per_second, config.limits.connects_per_second) = (0, 0);
         change(&mut config);
         let server = Server::start(config).await.unwrap();
         Self {

@@ -38,7 +38,13 @@ const PLACES: &[(&str, &[&str], &str)] = &[
     ("config", &["config"], "files and environment, layered"),
     ("dashmap", &["delivery", "routing"], "maps that many threads share"),
     ("futures-util", &[EVERYWHERE], "streams"),
+    ("governor", &["transport"], "who asks too often is told so at the doors"),
     ("indicatif", &["cli"], "progress of long commands"),
+    (
+        "ipnet",
+        &["config", "transport"],
+        "networks of proxies that are believed",
+    ),
     (
         "jsonwebtoken",
         &["auth"],

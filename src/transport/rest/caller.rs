@@ -50,6 +50,7 @@ impl FromRequest for Caller {
             let claims = rest.authenticator.verify(&token, rest.clock.now());
             let claims = claims.map_err(unauthenticated)?;
             let principal = rest.principals.resolve(&claims.subject).await?;
+            rest.rates.request(principal)?;
             Ok(Self { principal })
         })
     }

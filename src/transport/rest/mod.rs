@@ -30,6 +30,7 @@ pub(super) use conversations::as_member;
 pub use problem::{Problem, problems};
 
 use super::limits::Limits;
+use super::rates::Rates;
 use crate::auth::{Authenticator, OperatorKey, Signer};
 use crate::clock::Clock;
 use crate::delivery::Delivery;
@@ -66,6 +67,8 @@ pub struct Rest {
     pub operator_key: OperatorKey,
     /// Bounds before parsing.
     pub limits: Limits,
+    /// How often a principal may ask.
+    pub rates: Arc<Rates>,
 }
 
 /// The routes. Wrap the app in [`problems`], so that every refusal is a problem document.

@@ -1,6 +1,7 @@
 //! One actor per connection: what the client says becomes calls of the service layer. What it is told does not pass
 //! through here, but for the replies that nothing has to be in order with.
 
+mod pace;
 mod requests;
 
 use std::rc::Rc;
@@ -13,6 +14,7 @@ use actix::{
 use serde::Serialize;
 use tokio::time::Instant;
 
+use self::pace::{LookUp, Pace};
 use super::Door;
 use super::greeting::{Greeting, Place};
 use super::inbound::{Gate, Heard};
@@ -29,8 +31,6 @@ use crate::service::ServiceError;
 
 /// The most requests of one connection that wait for the store; beyond it `overloaded` is answered.
 pub(super) const REQUESTS_MAX: usize = 32;
-/// How long a connection with too many waiting sends is not read before it is looked at again.
-const PAUSE: Duration = Duration::from_millis(5);
 /// So many frames in a row that cannot be understood end the connection.
 const VIOLATIONS_MAX: u32 = 20;
 /// Timers are set for at most so long, and then again: a token may live for years.
@@ -61,6 +61,7 @@ pub(super) struct SessionActor {
     expiry: Option<SpawnHandle>,
     violations: u32,
     requests: usize,
+    pace: Pace,
 }
 
 impl SessionActor {
@@ -84,6 +85,7 @@ impl SessionActor {
             expiry: None,
             violations: 0,
             requests: 0,
+            pace: Pace::default(),
         }
     }
 
@@ -124,13 +126,16 @@ impl SessionActor {
         let Incoming { id, frame } = frame::parse(text, self.door.limits.content_bytes);
         match (&self.phase, frame) {
             (Phase::Silent, frame) => self.first(id, frame, ctx),
-            (Phase::Open(_), Ok(frame)) => {
-                let session = self.session().map(Arc::clone);
-                if let Some(session) = session {
-                    self.frame(id.unwrap_or_default(), frame, &session, ctx);
+            (Phase::Open(place), frame) => {
+                let session = Arc::clone(&place.session);
+                match (self.admit(&frame, session.principal()), frame) {
+                    (Ok(()), Ok(frame)) => self.frame(id.unwrap_or_default(), frame, &session, ctx),
+                    (Ok(()), Err(error)) => self.refuse(id, error),
+                    // The first thing that is shed; nobody misses it.
+                    (Err(_), Ok(Frame::Typing { .. })) => {}
+                    (Err(error), _) => self.slow_down(id, error, ctx),
                 }
             }
-            (Phase::Open(_), Err(error)) => self.refuse(id, error),
             // The gate is shut while a hello is looked at, and nothing is heard at the end.
             (Phase::Greeting | Phase::Over, _) => {}
         }
@@ -234,8 +239,8 @@ impl SessionActor {
             }
             Frame::Acknowledge(acks) => self.acknowledge(id, acks, session, ctx),
             Frame::Read { conversation_id, seq } => self.read(id, conversation_id, seq, session, ctx),
-            Frame::History(history) => self.history(id, history, session, ctx),
-            Frame::Sync(ask) => self.sync(id, ask, session, ctx),
+            Frame::History(history) => self.look_up(id, LookUp::History(history), session, ctx),
+            Frame::Sync(ask) => self.look_up(id, LookUp::Sync(ask), session, ctx),
             Frame::Ping => {
                 if !self.hub.ping(self.id, id) {
                     self.refuse(Some(id), overloaded());
@@ -284,25 +289,6 @@ impl SessionActor {
             expected_last_seq: message.expected_last_seq,
         };
         self.door.messages.dispatch(conversation_id, send, reply);
-    }
-
-    /// While too many sends wait nothing more is read: refusing one of a row of sends would let those behind it pass.
-    fn pause_when_full(&mut self, ctx: &mut Context<Self>) {
-        if self.session().is_some_and(|session| session.is_full()) {
-            self.gate.shut();
-            ctx.run_later(PAUSE, Self::go_on);
-        }
-    }
-
-    fn go_on(&mut self, ctx: &mut Context<Self>) {
-        if self
-            .session()
-            .is_some_and(|session| session.waiting() > SENDS_WAITING_MAX / 2)
-        {
-            ctx.run_later(PAUSE, Self::go_on);
-        } else {
-            self.gate.open();
-        }
     }
 
     fn watch_expiry(&mut self, ctx: &mut Context<Self>) {

@@ -42,6 +42,7 @@ impl Greeting {
     /// Finds the principal, notes the device, takes a place, and queues `welcome`.
     pub(super) async fn greet(self, door: Arc<Door>) -> Result<Place, ServiceError> {
         let principal = door.principals.resolve(&self.claims.subject).await?;
+        door.rates.request(principal)?;
         door.devices
             .touch(principal, &self.device, self.platform.as_deref())
             .await?;

@@ -15,12 +15,14 @@ use std::time::Duration;
 pub use upgrade::remember_socket;
 
 use actix_web::web::{self, Data, ServiceConfig};
+use ipnet::IpNet;
 
 use crate::auth::Authenticator;
 use crate::clock::Clock;
 use crate::delivery::{Delivery, HubHandle};
 use crate::protocol::reply;
 use crate::service::{Devices, Epoch, Inbox, Messages, Principals, Sync};
+use crate::transport::rates::Rates;
 
 /// What the WebSocket door needs; `app` makes one and shares it with all workers.
 pub struct Door {
@@ -46,6 +48,10 @@ pub struct Door {
     pub heartbeat: Duration,
     /// Told to clients, and kept to.
     pub limits: reply::Limits,
+    /// How often a principal may ask and an address may connect.
+    pub rates: Arc<Rates>,
+    /// Whose word counts on where a client comes from.
+    pub trusted_proxies: Vec<IpNet>,
     /// Told to clients: another one means another store.
     pub epoch: Arc<Epoch>,
 }

@@ -19,6 +19,7 @@ use super::inbound::{Gate, Inbound};
 use crate::delivery::HubHandle;
 use crate::domain::{Code, InvalidField};
 use crate::service::ServiceError;
+use crate::transport::address;
 use crate::transport::rest::{Problem, bearer};
 
 /// A second handle of a connection's socket, with which it can be ended while its writer is stuck.
@@ -43,6 +44,9 @@ pub(super) async fn upgrade(
     door: Data<Door>,
     hub: Data<HubHandle>,
 ) -> Result<HttpResponse, Problem> {
+    if let Some(address) = address::client(&request, &door.trusted_proxies) {
+        door.rates.connect(address)?;
+    }
     let claims = match bearer(&request) {
         Some(token) => {
             let claims = door.authenticator.verify(token, door.clock.now());

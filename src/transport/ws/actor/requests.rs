@@ -78,13 +78,27 @@ impl SessionActor {
         done: impl FnOnce(&mut Self, T, &mut Context<Self>) + 'static,
         ctx: &mut Context<Self>,
     ) {
+        self.request_of(id, 0, asked, done, ctx);
+    }
+
+    /// The same for an answer of up to `bytes_max`.
+    fn request_of<T: 'static>(
+        &mut self,
+        id: u64,
+        bytes_max: usize,
+        asked: impl Future<Output = Result<T, ServiceError>> + 'static,
+        done: impl FnOnce(&mut Self, T, &mut Context<Self>) + 'static,
+        ctx: &mut Context<Self>,
+    ) {
         if self.requests >= REQUESTS_MAX {
             return self.refuse(Some(id), overloaded());
         }
         self.requests += 1;
+        self.pace.promised += bytes_max;
         let answered = asked.into_actor(self);
         ctx.spawn(answered.map(move |answer, actor, ctx| {
             actor.requests -= 1;
+            actor.pace.promised -= bytes_max;
             match answer {
                 Ok(answer) => done(actor, answer, ctx),
                 Err(error) => actor.refuse(Some(id), error),
@@ -122,7 +136,15 @@ impl SessionActor {
         );
     }
 
-    pub(super) fn history(&mut self, id: u64, history: History, session: &Session, ctx: &mut Context<Self>) {
+    /// A page of at most about `bytes_max`: 200 large messages would be taken for a client that does not read.
+    pub(super) fn history(
+        &mut self,
+        id: u64,
+        history: History,
+        bytes_max: usize,
+        session: &Session,
+        ctx: &mut Context<Self>,
+    ) {
         let query = HistoryQuery {
             conversation_id: history.conversation_id,
             before_seq: history.before_seq,
@@ -130,8 +152,6 @@ impl SessionActor {
             limit: history.limit,
         };
         let (door, viewer) = (Arc::clone(&self.door), session.principal());
-        // A page of 200 large messages would be taken for a client that does not read.
-        let bytes_max = door.delivery.outbound_bytes() / 2;
         let asked = async move {
             Ok(door
                 .messages
@@ -146,13 +166,13 @@ impl SessionActor {
                 has_more: page.has_more,
             });
         };
-        self.request(id, asked, done, ctx);
+        self.request_of(id, bytes_max, asked, done, ctx);
     }
 
-    pub(super) fn sync(&mut self, id: u64, ask: Ask, session: &Session, ctx: &mut Context<Self>) {
+    /// As with history: the answer must leave room for what is pushed.
+    pub(super) fn sync(&mut self, id: u64, ask: Ask, bytes_max: usize, session: &Session, ctx: &mut Context<Self>) {
         let (door, viewer) = (Arc::clone(&self.door), session.principal());
-        // As with history: the answer must leave room for what is pushed.
-        let query = match query(ask, Some(session.device()), door.delivery.outbound_bytes() / 2) {
+        let query = match query(ask, Some(session.device()), bytes_max) {
             Ok(query) => query,
             Err(error) => return self.refuse(Some(id), error),
         };
@@ -161,7 +181,7 @@ impl SessionActor {
             Ok(page) => actor.reply(&reply::Sync { reply_to: id, page }),
             Err(error) => actor.refuse(Some(id), error),
         };
-        self.request(id, asked, done, ctx);
+        self.request_of(id, bytes_max, asked, done, ctx);
     }
 
     pub(super) fn renew(&mut self, id: u64, token: &str, session: &Session, ctx: &mut Context<Self>) {
