@@ -133,7 +133,9 @@ pub async fn problems<B: MessageBody>(
         },
     }
     .error_response();
-    for (name, value) in response.headers().iter().filter(|(name, _)| *name != CONTENT_TYPE) {
+    // What the document says itself is not said twice.
+    let own = refusal.headers().clone();
+    for (name, value) in response.headers().iter().filter(|(name, _)| !own.contains_key(*name)) {
         refusal.headers_mut().append(name.clone(), value.clone());
     }
     let (request, _) = response.into_parts();
@@ -169,6 +171,10 @@ mod tests {
         Err(ServiceError::internal(&"SELECT secret FROM message").into())
     }
 
+    async fn nobody() -> Result<HttpResponse, Problem> {
+        Err(ServiceError::new(Code::Unauthenticated, "no token").into())
+    }
+
     async fn busy() -> Result<HttpResponse, Problem> {
         Err(ServiceError::new(Code::Overloaded, "too much is waiting here").into())
     }
@@ -179,12 +185,16 @@ mod tests {
             .wrap(TracingLogger::default())
             .route("/broken", web::get().to(broken))
             .route("/busy", web::get().to(busy))
+            .route("/nobody", web::get().to(nobody))
             .route(
                 "/number/{number}",
                 web::get().to(|_: web::Path<u8>| async { "a number" }),
             );
         let app = init_service(app).await;
         let response = call_service(&app, TestRequest::get().uri(path).to_request()).await;
+        for (name, _) in response.headers() {
+            assert_eq!(response.headers().get_all(name).count(), 1, "{name} is said once");
+        }
         let retry_after = response
             .headers()
             .get(RETRY_AFTER)
@@ -215,6 +225,12 @@ mod tests {
             (&true.into(), &1_000.into())
         );
         assert!(body.get("trace_id").is_none() && body.get("original").is_none());
+    }
+
+    #[actix_web::test]
+    async fn who_has_no_token_is_told_once_which_kind_there_is() {
+        let (status, _, body) = answer("/nobody").await;
+        assert_eq!((status.as_u16(), &body["code"]), (401, &"unauthenticated".into()));
     }
 
     #[actix_web::test]
