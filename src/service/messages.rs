@@ -88,7 +88,7 @@ pub struct Touched {
 
 /// Use cases around messages.
 pub struct Messages {
-    store: Arc<dyn Store>,
+    pub(super) store: Arc<dyn Store>,
     bus: Arc<dyn Bus>,
     clock: Arc<dyn Clock>,
     recall_window_ms: i64,
@@ -224,7 +224,7 @@ impl Messages {
 
     /// A message of the caller's own key, as it is now: shown also when it was deleted or its sender removed, since a
     /// repeat wins over every other answer. Not for anybody but its sender.
-    async fn as_seen(&self, sender: Principal, id: MessageId) -> Result<Marked, ServiceError> {
+    pub(super) async fn as_seen(&self, sender: Principal, id: MessageId) -> Result<Marked, ServiceError> {
         let message = self.store.message(id).await?;
         let message =
             message.ok_or_else(|| ServiceError::internal(&format!("message {id} has a key but is not stored")))?;

@@ -3,6 +3,7 @@
 
 mod a_connection_and_a_sync_join;
 mod a_device_catches_up;
+mod a_forward_is_repeated;
 mod accepted_and_refused;
 mod admin_and_profiles;
 mod bad_input_costs_no_number;

@@ -277,8 +277,9 @@ async fn a_message_is_sent_on_once_and_only_where_its_sender_may() {
         .ok(200)["items"][0]
         .clone();
     let made = format!("/v1/messages/{}/forward", id_of(&made, "message_id"));
-    bob.post(&made, &body).await.refused("forbidden");
+    let fresh = json!({"conversation_ids": [two], "client_message_id": "fresh"});
+    bob.post(&made, &fresh).await.refused("forbidden");
     ann.post_raw(&format!("{path}/recall"), "").await.ok(200);
-    bob.post(&forward, &body).await.refused("message_recalled");
+    bob.post(&forward, &fresh).await.refused("message_recalled");
     world.stop().await;
 }
