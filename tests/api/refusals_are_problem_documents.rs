@@ -27,9 +27,10 @@ async fn paths_and_methods_that_do_not_exist() {
         let reply = ann.call(method, path, None).await;
         assert_eq!(reply.status, 405, "{}", reply.text);
         assert_eq!(reply.headers["content-type"], "application/problem+json");
+        let body = reply.body();
         assert_eq!(
-            (&reply.body()["code"], &reply.body()["status"]),
-            (&json!("invalid_request"), &json!(405))
+            (&body["code"], &body["status"], &body["title"]),
+            (&json!("invalid_request"), &json!(405), &json!("Method Not Allowed"))
         );
     }
     world.stop().await;

@@ -20,7 +20,7 @@ const PROBLEM_JSON: &str = "application/problem+json";
 #[derive(Clone)]
 pub struct Problem {
     error: ServiceError,
-    /// Where HTTP has a closer word than the table (405).
+    /// Where HTTP has a closer word than the table (405): it is the title, too.
     status: Option<StatusCode>,
     trace_id: Option<String>,
 }
@@ -84,7 +84,10 @@ impl ResponseError for Problem {
         let status = self.status();
         let document = rest::Problem {
             kind: "about:blank",
-            title: code.title(),
+            title: self
+                .status
+                .and_then(|status| status.canonical_reason())
+                .unwrap_or_else(|| code.title()),
             status: status.as_u16(),
             code: *code,
             detail,

@@ -191,6 +191,23 @@ fn deleting_for_everyone_is_for_managers_and_the_admin_key_and_is_final() {
 }
 
 #[test]
+fn in_a_dissolved_group_the_operator_still_takes_words_away_and_nobody_else_does() {
+    let mut world = World::group(&[BOB]);
+    let message = world.sent(&send(BOB, "k"));
+    world.does(&Command::Dissolve { origin: by(ANN) }).unwrap();
+    world.shows(&message, 1);
+    for act in [
+        delete(ANN, &message),
+        recall(BOB, &message, 1),
+        edit(BOB, &message, "x"),
+    ] {
+        assert_eq!(world.refusal(&act), DomainError::Closed);
+    }
+    let deleted = world.touched(&delete(Principal::SYSTEM, &message));
+    assert_eq!(deleted.status, MessageStatus::Deleted);
+}
+
+#[test]
 fn in_a_direct_only_the_sender_recalls_and_nobody_deletes() {
     let mut world = World::empty();
     world.does(&create(Kind::Direct, &[BOB])).unwrap();
