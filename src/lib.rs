@@ -29,6 +29,7 @@
 //! ├── delivery/        FACTS ON THEIR WAY: outbox per connection
 //! │   └── hub/         the hub of an arbiter: which session listens to what
 //! ├── service/         USE CASES: called by REST and WebSocket alike, speak domain
+//! │   ├── reminders/   their tests
 //! │   └── sync/        what a device that was away has to be told
 //! ├── transport/       THE DOORS: extract, ask the service, respond
 //! │   ├── rest/        one file per resource

@@ -8,8 +8,9 @@ use actix_web::dev::ServerHandle;
 use actix_web::middleware::from_fn;
 use actix_web::{App, HttpServer};
 use anyhow::{Context as _, anyhow};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tracing_actix_web::TracingLogger;
 use uuid::Uuid;
 
@@ -50,6 +51,8 @@ struct Doors {
     serving: JoinHandle<std::io::Result<()>>,
     reminders: JoinHandle<()>,
     rates: JoinHandle<()>,
+    /// Dropped, it stops the reminders.
+    watching: oneshot::Sender<()>,
 }
 
 impl Server {
@@ -99,9 +102,13 @@ impl Server {
     pub async fn stop(self) {
         let doors = self.doors;
         doors.health.begin_draining();
-        doors.reminders.abort();
         doors.rates.abort();
         tracing::info!("stopping: no new sessions, finishing what was accepted");
+        drop(doors.watching);
+        let reminders = doors.reminders.abort_handle();
+        if timeout(self.patience / 4, doors.reminders).await.is_err() {
+            reminders.abort();
+        }
         let seen_red = sleep(RED_BEFORE_CLOSED.min(self.patience / 4));
         tokio::join!(doors.delivery.shut_down(self.patience), seen_red);
         doors.handle.stop(true).await;
@@ -169,8 +176,10 @@ fn open_doors(
     let address = address.ok_or_else(|| anyhow!("the HTTP server has no address"))?;
     let running = bound.run();
     let handle = running.handle();
+    let (watching, stop) = oneshot::channel();
     let doors = Doors {
-        reminders: actix_rt::spawn(remind(reminders, Arc::clone(&delivery))),
+        reminders: actix_rt::spawn(remind(reminders, Arc::clone(&delivery), stop)),
+        watching,
         rates: actix_rt::spawn(async move { rates.keep().await }),
         delivery,
         health,
@@ -181,9 +190,12 @@ fn open_doors(
 }
 
 /// Tells of what is due, until it is stopped.
-async fn remind(reminders: Reminders, delivery: Arc<Delivery>) {
+async fn remind(reminders: Reminders, delivery: Arc<Delivery>, stop: oneshot::Receiver<()>) {
     let tell = |due: &Reminder| delivery.remind(due.principal, &due.message, &due.action);
-    reminders.watch(|principal| delivery.is_online(principal), tell).await;
+    let stopped = async { drop(stop.await) };
+    reminders
+        .watch(|principal| delivery.is_online(principal), tell, stopped)
+        .await;
 }
 
 fn rates(limits: &config::Limits) -> Rates {

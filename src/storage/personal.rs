@@ -21,7 +21,9 @@ pub struct ActionPosition {
 pub struct DueReminder {
     /// Who is reminded.
     pub principal: Principal,
-    /// Of what.
+    /// Since when: the time that it was set for, or the end of a claim that was not settled.
+    pub due_at: Timestamp,
+    /// Of what, as its user set it.
     pub action: Action,
 }
 
@@ -30,7 +32,7 @@ impl DueReminder {
     #[must_use]
     pub fn position(&self) -> DuePosition {
         DuePosition {
-            remind_at: self.action.remind_at.unwrap_or_default(),
+            due_at: self.due_at,
             message_id: Some(self.action.message_id),
             principal: self.principal,
         }
@@ -41,7 +43,7 @@ impl DueReminder {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DuePosition {
     /// The last one's.
-    pub remind_at: Timestamp,
+    pub due_at: Timestamp,
     /// The last one's; `None` = before the first of that time.
     pub message_id: Option<MessageId>,
     /// The last one's.
@@ -68,13 +70,16 @@ pub trait PersonalStore: Send + Sync {
     ) -> StoreResult<Vec<Action>>;
     /// How far the present members have come, in order of joining; at most `limit`.
     async fn receipts(&self, id: ConversationId, limit: u32) -> StoreResult<Vec<Receipt>>;
-    /// Reminders that are due and were not told, after a position, the oldest first, at most `limit`.
+    /// Reminders that are due, neither settled nor claimed, after a position, the oldest first, at most `limit`.
     async fn due_reminders(
         &self,
         now: Timestamp,
         after: Option<DuePosition>,
         limit: u32,
     ) -> StoreResult<Vec<DueReminder>>;
-    /// Takes a reminder that is to be told: `true` is answered to one caller only, once.
-    async fn claim_reminder(&self, due: &DueReminder) -> StoreResult<bool>;
+    /// Takes a reminder that is to be told, until a time that lies ahead: `true` is answered to one caller only. Unless it
+    /// is settled, the reminder is due again at that time: whoever took it may have died with it.
+    async fn claim_reminder(&self, due: &DueReminder, until: Timestamp) -> StoreResult<bool>;
+    /// A reminder that was claimed until this time is never due again; `false` = it is the claimer's no longer.
+    async fn settle_reminder(&self, due: &DueReminder, until: Timestamp) -> StoreResult<bool>;
 }

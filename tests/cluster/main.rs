@@ -13,6 +13,7 @@ mod instance;
 mod kill;
 mod lost_answers;
 mod outage;
+mod reminders;
 mod shutdown;
 mod slow_client;
 mod stopped_process;

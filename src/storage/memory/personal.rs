@@ -13,10 +13,10 @@ use crate::domain::{
 };
 use crate::storage::{ActionPosition, DuePosition, DueReminder, PersonalStore, StoreResult};
 
-/// An action, and whether its reminder has fired.
+/// An action, and when its reminder is due next.
 pub(super) struct ActionRow {
     pub(super) action: Action,
-    pub(super) fired: bool,
+    pub(super) due_at: Option<Timestamp>,
 }
 
 impl Tables {
@@ -39,7 +39,7 @@ impl Tables {
                 let key = (*principal, action.action_type, action.message_id);
                 let row = ActionRow {
                     action: action.clone(),
-                    fired: false,
+                    due_at: action.remind_at.filter(|_| action.active),
                 };
                 self.actions.insert(key, row);
             }
@@ -109,12 +109,15 @@ fn position(tables: &Tables, id: ConversationId, principal: Principal, seq: Seq)
     })
 }
 
+/// May `principal` see it, unless they have deleted it for themselves?
+fn is_shown(row: &ConversationRow, message: &Message, principal: Principal) -> bool {
+    let own = row.present(principal);
+    let shown = own.is_some_and(|own| message.seq >= visibility::first_visible(&row.header, own));
+    shown && message.status != MessageStatus::Deleted
+}
+
 fn actionable(tables: &Tables, id: MessageId, principal: Principal) -> Option<Actionable> {
     let (row, message) = place(tables, id)?;
-    let membership = row.present(principal)?;
-    if message.status == MessageStatus::Deleted {
-        return None;
-    }
     let kinds = [ActionType::Delete, ActionType::Favorite, ActionType::Reminder];
     let actions = kinds
         .iter()
@@ -123,9 +126,17 @@ fn actionable(tables: &Tables, id: MessageId, principal: Principal) -> Option<Ac
         conversation_id: message.conversation_id,
         seq: message.seq,
         counts: message.sender.kind != PrincipalType::System && !message.status.is_gone(),
-        visible: message.seq >= visibility::first_visible(&row.header, membership),
+        visible: is_shown(row, message, principal),
         actions: actions.map(|row| row.action.clone()).collect(),
     })
+}
+
+/// Moves the time at which a reminder is due next, unless it is another by now.
+fn move_due(tables: &mut Tables, due: &DueReminder, from: Timestamp, to: Option<Timestamp>) -> bool {
+    let key = (due.principal, ActionType::Reminder, due.action.message_id);
+    let row = tables.actions.get_mut(&key);
+    let row = row.filter(|row| row.due_at == Some(from));
+    row.map(|row| row.due_at = to).is_some()
 }
 
 #[async_trait]
@@ -200,15 +211,12 @@ impl PersonalStore for MemoryStore {
         limit: u32,
     ) -> StoreResult<Vec<DueReminder>> {
         self.call(|tables| {
-            let due = tables.actions.iter().filter(|((_, kind, _), row)| {
-                *kind == ActionType::Reminder
-                    && row.action.active
-                    && !row.fired
-                    && row.action.remind_at.is_some_and(|at| at <= now)
-            });
-            let due = due.map(|((principal, ..), row)| DueReminder {
-                principal: *principal,
-                action: row.action.clone(),
+            let due = tables.actions.iter().filter_map(|((principal, ..), row)| {
+                Some(DueReminder {
+                    principal: *principal,
+                    due_at: row.due_at.filter(|at| *at <= now)?,
+                    action: row.action.clone(),
+                })
             });
             let mut due: Vec<_> = due.filter(|due| Some(due.position()) > after).collect();
             due.sort_by_key(DueReminder::position);
@@ -218,13 +226,11 @@ impl PersonalStore for MemoryStore {
         .await
     }
 
-    async fn claim_reminder(&self, due: &DueReminder) -> StoreResult<bool> {
-        self.call(|tables| {
-            let key = (due.principal, ActionType::Reminder, due.action.message_id);
-            let row = tables.actions.get_mut(&key);
-            let row = row.filter(|row| !row.fired && row.action.active && row.action.remind_at == due.action.remind_at);
-            row.is_some_and(|row| !std::mem::replace(&mut row.fired, true))
-        })
-        .await
+    async fn claim_reminder(&self, due: &DueReminder, until: Timestamp) -> StoreResult<bool> {
+        self.call(|tables| move_due(tables, due, due.due_at, Some(until))).await
+    }
+
+    async fn settle_reminder(&self, due: &DueReminder, until: Timestamp) -> StoreResult<bool> {
+        self.call(|tables| move_due(tables, due, until, None)).await
     }
 }

@@ -10,16 +10,17 @@ use super::dialect::Dialect;
 use super::rows::Columns;
 use super::{SqlStore, bounded};
 use crate::domain::{
-    Action, ActionType, Actionable, Content, ConversationId, CountNo, Event, Kind, Membership, MessageId, Position,
-    Principal, PrincipalType, Receipt, Seq, SettingsPatch, Timestamp, visibility,
+    Action, ActionType, Actionable, Content, ConversationId, CountNo, Event, Kind, Membership, MessageId,
+    MessageStatus, Position, Principal, PrincipalType, Receipt, Seq, SettingsPatch, Timestamp, visibility,
 };
 use crate::storage::{ActionPosition, Commit, DuePosition, DueReminder, PersonalStore, StoreError, StoreResult};
 
-/// The columns of an action `a` that [`action_from`] reads. A reminder that has fired keeps its time in `fired_at`: so
-/// nothing that is done with stands in the index of what is due.
+/// The columns of an action `a` that [`action_from`] reads. `remind_at` is when a reminder is due next: at first the time
+/// that its user set, while it is claimed the end of the claim, then nothing, so that what is done with does not stand
+/// in the index of what is due. From the first claim on, `fired_at` keeps the time that the user set.
 macro_rules! action_columns {
     () => {
-        "a.action_type, a.message_id, a.conversation_id, a.seq, a.status, COALESCE(a.remind_at, a.fired_at), \
+        "a.action_type, a.message_id, a.conversation_id, a.seq, a.status, COALESCE(a.fired_at, a.remind_at), \
          a.payload, a.updated_at"
     };
 }
@@ -213,6 +214,20 @@ impl SqlStore {
         let row = bounded(query.fetch_optional(&self.pool)).await?;
         row.map(|row| Columns::<DB>::new(&row).principal()).transpose()
     }
+
+    /// Moves the time at which a reminder is due next; `false` = another process was faster, or its user has changed
+    /// their mind.
+    async fn move_due(&self, due: &DueReminder, from: Timestamp, to: Option<Timestamp>) -> StoreResult<bool> {
+        // MySQL assigns from left to right: `fired_at` comes first.
+        let query = sqlx::query(sql!(
+            "UPDATE im_user_action SET fired_at = COALESCE(fired_at, remind_at), remind_at = ? WHERE principal_type = ?
+             AND principal_id = ? AND action_type = 3 AND message_id = ? AND status = 1 AND remind_at = ?"
+        ));
+        let query = query.bind(to.map(Timestamp::millis)).bind(due.principal.kind.code()).bind(due.principal.id);
+        let query = query.bind(due.action.message_id.get()).bind(from.millis());
+        let _turn = self.gate.pass().await;
+        Ok(DB::affected(&bounded(query.execute(&self.pool)).await?) == 1)
+    }
 }
 }
 
@@ -349,10 +364,10 @@ impl PersonalStore for SqlStore {
     ) -> StoreResult<Vec<DueReminder>> {
         let (time, message, kind, number) = after.map_or((i64::MIN, 0, 0, 0), |after| {
             let message = after.message_id.map_or(0, MessageId::get);
-            (after.remind_at.millis(), message, after.principal.kind.code(), after.principal.id)
+            (after.due_at.millis(), message, after.principal.kind.code(), after.principal.id)
         });
         let query = sqlx::query(sql!(concat!(
-            "SELECT ", action_columns!(), ", a.principal_type, a.principal_id FROM im_user_action a
+            "SELECT ", action_columns!(), ", a.principal_type, a.principal_id, a.remind_at FROM im_user_action a
              WHERE a.remind_at <= ? AND a.remind_at >= ? AND a.action_type = 3 AND a.status = 1
              AND (a.remind_at > ? OR a.message_id > ? OR (a.message_id = ? AND (a.principal_type > ?
              OR (a.principal_type = ? AND a.principal_id > ?))))
@@ -364,21 +379,17 @@ impl PersonalStore for SqlStore {
         let due = |row| {
             let mut columns = Columns::<DB>::new(row);
             let action = action_from::<DB>(&mut columns)?;
-            Ok(DueReminder { principal: columns.principal()?, action })
+            Ok(DueReminder { principal: columns.principal()?, due_at: columns.time()?, action })
         };
         rows.iter().map(due).collect()
     }
 
-    async fn claim_reminder(&self, due: &DueReminder) -> StoreResult<bool> {
-        let query = sqlx::query(sql!(
-            "UPDATE im_user_action SET fired_at = remind_at, remind_at = NULL WHERE principal_type = ?
-             AND principal_id = ? AND action_type = 3 AND message_id = ? AND status = 1 AND remind_at = ?"
-        ));
-        let query = query.bind(due.principal.kind.code()).bind(due.principal.id);
-        let query = query.bind(due.action.message_id.get()).bind(due.action.remind_at.map(Timestamp::millis));
-        let _turn = self.gate.pass().await;
-        // Another process may have been faster, or the user has changed their mind.
-        Ok(DB::affected(&bounded(query.execute(&self.pool)).await?) == 1)
+    async fn claim_reminder(&self, due: &DueReminder, until: Timestamp) -> StoreResult<bool> {
+        self.move_due(due, due.due_at, Some(until)).await
+    }
+
+    async fn settle_reminder(&self, due: &DueReminder, until: Timestamp) -> StoreResult<bool> {
+        self.move_due(due, until, None).await
     }
 }
 }
