@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use moka::sync::Cache;
 
+use super::conversations::Page;
 use super::error::ServiceError;
 use crate::clock::Clock;
 use crate::domain::{Code, DeviceId, Principal};
 use crate::storage::{Device, DeviceCursor, DeviceStore};
 
-/// The most devices that are listed: those that were seen last.
-pub const DEVICES_LISTED_MAX: u32 = 200;
 /// A device that asks again and again is noted once in this time.
 const NOTICED_FOR: Duration = Duration::from_mins(1);
 /// The most devices that are remembered as noted.
@@ -69,12 +68,19 @@ impl Devices {
         self.touch(principal, device, None).await
     }
 
-    /// The principal's devices, the one seen last first; at most [`DEVICES_LISTED_MAX`].
+    /// The principal's devices behind a position, ordered by name.
     ///
     /// # Errors
     /// `unavailable` when the store does not answer.
-    pub async fn list(&self, principal: Principal) -> Result<Vec<Device>, ServiceError> {
-        Ok(self.store.devices(principal, DEVICES_LISTED_MAX).await?)
+    pub async fn list(
+        &self,
+        principal: Principal,
+        after: Option<&DeviceId>,
+        limit: u32,
+    ) -> Result<Page<Device, DeviceId>, ServiceError> {
+        let one_more = limit.saturating_add(1);
+        let found = self.store.devices(principal, after, one_more).await?;
+        Ok(Page::cut(found, limit, |last: &Device| last.device_id.clone()))
     }
 
     /// Forgets a device and its cursors. It may come back, as a new one. Close its connection first.

@@ -22,7 +22,7 @@ mod users;
 
 pub use ask::REPLY_TIMEOUT;
 pub use conversations::{ConversationChanged, Conversations, Made, MembersChanged, Page};
-pub use devices::{DEVICES_LISTED_MAX, Devices};
+pub use devices::Devices;
 pub use epoch::{EPOCH_SETTING, EPOCH_STALE_MS_MAX, Epoch};
 pub use error::{Extra, ServiceError};
 pub use forward::Forwarded;

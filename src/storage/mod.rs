@@ -288,8 +288,9 @@ pub trait DeviceStore: Send + Sync {
         acks: &[DeviceCursor],
         now: Timestamp,
     ) -> StoreResult<()>;
-    /// The devices that were seen last, the newest first; at most `limit`.
-    async fn devices(&self, principal: Principal, limit: u32) -> StoreResult<Vec<Device>>;
+    /// The devices with names behind `after`, ordered by name, so that none slips through a list that is read page by
+    /// page while devices come and go; at most `limit`.
+    async fn devices(&self, principal: Principal, after: Option<&DeviceId>, limit: u32) -> StoreResult<Vec<Device>>;
     /// Forgets the device and its cursors; `false` = it was not known.
     async fn forget_device(&self, principal: Principal, device: &DeviceId) -> StoreResult<bool>;
     /// Sets cursors back to (0, 0): they are of an earlier membership.

@@ -43,6 +43,33 @@ async fn b92_a_deleted_device_is_closed_with_its_own_code_and_comes_back_as_a_ne
 }
 
 #[actix_web::test]
+async fn a_connected_device_is_listed_however_many_were_here_after_it() {
+    let world = World::start().await;
+    let bob = world.user(2);
+    let _phone = Socket::hello(&world, &bob, "phone").await;
+    for later in ["desk", "zebra"] {
+        bob.post("/v1/sync", &json!({"device_id": later})).await.ok(200);
+    }
+    let (mut listed, mut query) = (Vec::new(), "limit=1".to_owned());
+    loop {
+        let page = bob.get(&format!("/v1/me/devices?{query}")).await.ok(200);
+        let device = &page["items"][0];
+        listed.push((device["device_id"].clone(), device["online"].clone()));
+        // Coming back in between moves nobody to another page.
+        bob.post("/v1/me/acks", &json!({"device_id": "desk", "acks": []}))
+            .await
+            .ok(200);
+        match page["next_cursor"].as_str() {
+            Some(cursor) => query = format!("limit=1&cursor={cursor}"),
+            None => break,
+        }
+    }
+    let expected = [("desk", false), ("phone", true), ("zebra", false)];
+    assert_eq!(listed, expected.map(|(name, online)| (json!(name), json!(online))));
+    world.stop().await;
+}
+
+#[actix_web::test]
 async fn b80_the_total_of_unread_is_the_sum_of_the_list() {
     let world = World::start().await;
     let (ann, bob) = (world.user(1), world.user(2));

@@ -133,7 +133,7 @@ macro_rules! contract {
                 a_log_is_read_in_stretches_with_what_each_change_is_about,
                 hundreds_of_conversations_are_read_together,
                 unread_counts_are_those_of_the_list,
-                devices_are_listed_by_when_they_were_seen_and_forgotten_with_their_cursors,
+                devices_are_listed_by_name_and_forgotten_with_their_cursors,
                 a_setting_gets_another_value_where_it_has_one,
             }
             nodes::{

@@ -226,7 +226,7 @@ pub(crate) async fn unread_counts_are_those_of_the_list(fixture: &Fixture) {
     assert!(unread.iter().all(|one| !one.muted));
 }
 
-pub(crate) async fn devices_are_listed_by_when_they_were_seen_and_forgotten_with_their_cursors(fixture: &Fixture) {
+pub(crate) async fn devices_are_listed_by_name_and_forgotten_with_their_cursors(fixture: &Fixture) {
     let store = fixture.store.as_ref();
     let viewer = somebody();
     let held = group_with(fixture, &[viewer], 1).await;
@@ -234,21 +234,21 @@ pub(crate) async fn devices_are_listed_by_when_they_were_seen_and_forgotten_with
     let at = |n: i64| Timestamp::from_millis(NOW + n);
     store.touch_device(viewer, &phone, Some("ios"), at(1)).await.unwrap();
     store.touch_device(viewer, &desk, None, at(2)).await.unwrap();
-    let names = async |limit| {
-        let devices = store.devices(viewer, limit).await.unwrap();
+    let names = async |limit, after: Option<&DeviceId>| {
+        let devices = store.devices(viewer, after, limit).await.unwrap();
         devices
             .iter()
             .map(|one| (one.device_id.to_string(), one.last_seen_at.millis() - NOW))
             .collect::<Vec<_>>()
     };
     let own = |name: &str, at| (name.to_owned(), at);
-    assert_eq!(names(9).await, [own("desk", 2), own("phone", 1)]);
+    assert_eq!(names(9, None).await, [own("desk", 2), own("phone", 1)]);
     store.touch_device(viewer, &phone, None, at(3)).await.unwrap();
-    assert_eq!(names(1).await, [own("phone", 3)]);
-    assert_eq!(
-        store.devices(viewer, 1).await.unwrap()[0].platform.as_deref(),
-        Some("ios")
-    );
+    assert_eq!(names(1, None).await, [own("desk", 2)]);
+    assert_eq!(names(1, Some(&desk)).await, [own("phone", 3)]);
+    assert_eq!(names(1, Some(&phone)).await, []);
+    let platforms = store.devices(viewer, Some(&desk), 1).await.unwrap();
+    assert_eq!(platforms[0].platform.as_deref(), Some("ios"));
     let ack = onescribe::storage::DeviceCursor {
         conversation_id: held.id,
         seq: Seq::new(1),
@@ -269,7 +269,7 @@ pub(crate) async fn devices_are_listed_by_when_they_were_seen_and_forgotten_with
     assert_eq!(store.cursors(viewer, &desk).await.unwrap(), [ack]);
     store.reset_cursors(viewer, &phone, &[], at(5)).await.unwrap();
     assert!(store.forget_device(viewer, &phone).await.unwrap());
-    assert_eq!(names(9).await, [own("desk", 2)]);
+    assert_eq!(names(9, None).await, [own("desk", 2)]);
     assert!(store.cursors(viewer, &phone).await.unwrap().is_empty());
     assert_eq!(store.cursors(viewer, &desk).await.unwrap(), [ack]);
     assert!(

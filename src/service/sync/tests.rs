@@ -288,7 +288,7 @@ async fn a_device_that_asks_again_and_again_is_noted_once() {
     for _ in 0..3 {
         world.ask(query(&BTreeMap::new())).await;
     }
-    assert_eq!(world.store.devices(VIEWER, 9).await.unwrap().len(), 1);
+    assert_eq!(world.store.devices(VIEWER, None, 9).await.unwrap().len(), 1);
     let (_, asked) = world.ask(query(&BTreeMap::new())).await;
     assert_eq!(asked, 2, "cursors and standings");
 }

@@ -1,6 +1,5 @@
 //! The small tables: principals, devices, nodes, settings; and the reads of `check`.
 
-use std::cmp::Reverse;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -170,19 +169,17 @@ impl DeviceStore for MemoryStore {
         .await
     }
 
-    async fn devices(&self, principal: Principal, limit: u32) -> StoreResult<Vec<Device>> {
+    async fn devices(&self, principal: Principal, after: Option<&DeviceId>, limit: u32) -> StoreResult<Vec<Device>> {
         self.call(|tables| {
             let own = tables.devices.iter().filter(|((who, _), _)| *who == principal);
-            let mut found: Vec<Device> = own
-                .map(|((_, device_id), row)| Device {
-                    device_id: device_id.clone(),
-                    platform: row.platform.clone(),
-                    last_seen_at: row.last_seen_at,
-                })
-                .collect();
-            found.sort_by_key(|device| Reverse(device.last_seen_at.millis()));
-            found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-            found
+            let behind = own.filter(|((_, device_id), _)| after.is_none_or(|after| device_id > after));
+            let device = |((_, device_id), row): (&(Principal, DeviceId), &DeviceRow)| Device {
+                device_id: device_id.clone(),
+                platform: row.platform.clone(),
+                last_seen_at: row.last_seen_at,
+            };
+            let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+            behind.take(limit).map(device).collect()
         })
         .await
     }

@@ -90,12 +90,14 @@ impl DeviceStore for SqlStore {
         Ok(())
     }
 
-    async fn devices(&self, principal: Principal, limit: u32) -> StoreResult<Vec<Device>> {
+    async fn devices(&self, principal: Principal, after: Option<&DeviceId>, limit: u32) -> StoreResult<Vec<Device>> {
         let query = sqlx::query(sql!(
             "SELECT device_id, platform, last_seen_at FROM im_device WHERE principal_type = ? AND principal_id = ?
-             ORDER BY last_seen_at DESC, device_id LIMIT ?"
+             AND device_id > ? ORDER BY device_id LIMIT ?"
         ));
-        let query = query.bind(principal.kind.code()).bind(principal.id).bind(i64::from(limit));
+        let query = query.bind(principal.kind.code()).bind(principal.id);
+        // No name is empty, so each stands behind that.
+        let query = query.bind(after.map_or("", DeviceId::as_str).as_bytes()).bind(i64::from(limit));
         let rows = bounded(query.fetch_all(&self.pool)).await?;
         let device = |row| {
             let mut columns = Columns::<DB>::new(row);

@@ -7,13 +7,15 @@ use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::domain::{ActionType, ConversationId, InvalidField, MessageId, Principal, PrincipalType, Seq, Timestamp};
+use crate::domain::{
+    ActionType, ConversationId, DeviceId, InvalidField, MessageId, Principal, PrincipalType, Seq, Timestamp,
+};
 use crate::service::{ActionPosition, ListPosition, MemberPosition, PinPosition};
 
 /// Bytes of the hash that are kept.
 const TAG_BYTES: usize = 6;
 /// A cursor is longer than this only when it is not ours.
-const CURSOR_BYTES_MAX: usize = 100;
+const CURSOR_BYTES_MAX: usize = 160;
 
 /// Of `GET /v1/conversations`.
 pub(super) fn of_list(position: &ListPosition) -> String {
@@ -89,23 +91,46 @@ pub(super) fn pins(conversation_id: ConversationId, cursor: &str) -> Result<PinP
     })
 }
 
+/// Of `GET /v1/me/devices`: a name may have characters that a query string has to encode, so it is told in hex.
+pub(super) fn of_devices(last: &DeviceId) -> String {
+    signed("devices", &hex(last.as_str().as_bytes()))
+}
+
+/// The inverse of [`of_devices`].
+pub(super) fn devices(cursor: &str) -> Result<DeviceId, InvalidField> {
+    let place = place("devices", cursor)?;
+    let byte = |at| place.get(at..at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
+    let bytes: Option<Vec<u8>> = (0..place.len()).step_by(2).map(byte).collect();
+    let name = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+    DeviceId::parse(&name.ok_or(FOREIGN)?).map_err(|_| FOREIGN)
+}
+
 const FOREIGN: InvalidField = InvalidField::new("cursor", "must be a next_cursor of this list");
 
 fn mark(list: &str, [a, b, c]: [i64; 3]) -> String {
-    let place = format!("{a:x}.{b:x}.{c:x}");
-    let tag = tag(list, &place);
+    signed(list, &format!("{a:x}.{b:x}.{c:x}"))
+}
+
+fn signed(list: &str, place: &str) -> String {
+    let tag = tag(list, place);
     format!("{place}.{tag}")
 }
 
-fn read(list: &str, cursor: &str) -> Result<[i64; 3], InvalidField> {
+/// What a cursor of ours says.
+fn place<'a>(list: &str, cursor: &'a str) -> Result<&'a str, InvalidField> {
     if cursor.len() > CURSOR_BYTES_MAX {
         return Err(FOREIGN);
     }
     let (place, given) = cursor.rsplit_once('.').ok_or(FOREIGN)?;
-    if given != tag(list, place) {
-        return Err(FOREIGN);
+    if given == tag(list, place) {
+        Ok(place)
+    } else {
+        Err(FOREIGN)
     }
-    let mut numbers = place
+}
+
+fn read(list: &str, cursor: &str) -> Result<[i64; 3], InvalidField> {
+    let mut numbers = place(list, cursor)?
         .split('.')
         .map(|hex| i64::from_str_radix(hex, 16).map_err(|_| FOREIGN));
     let mut next = || numbers.next().ok_or(FOREIGN)?;
@@ -114,9 +139,13 @@ fn read(list: &str, cursor: &str) -> Result<[i64; 3], InvalidField> {
 
 fn tag(list: &str, place: &str) -> String {
     let hash = Sha256::digest(format!("onescribe/cursor/1/{list}/{place}"));
-    hash.iter().take(TAG_BYTES).fold(String::new(), |mut tag, byte| {
-        write!(tag, "{byte:02x}").ok(); // writing to a String cannot fail
-        tag
+    hex(hash.get(..TAG_BYTES).unwrap_or_default())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut hex, byte| {
+        write!(hex, "{byte:02x}").ok(); // writing to a String cannot fail
+        hex
     })
 }
 
@@ -151,6 +180,10 @@ mod tests {
             message_id: MessageId::new(i64::MAX).unwrap(),
         };
         assert_eq!(pins(id(1), &of_pins(id(1), &position)), Ok(position));
+        for name in ["a", "phone.1 & co%", &"~".repeat(64)] {
+            let device = DeviceId::parse(name).unwrap();
+            assert_eq!(devices(&of_devices(&device)), Ok(device));
+        }
     }
 
     #[test]
@@ -176,6 +209,7 @@ mod tests {
             &altered,
         ] {
             assert_eq!(list(bad), Err(FOREIGN), "{bad:?}");
+            assert_eq!(devices(bad), Err(FOREIGN), "{bad:?}");
         }
         let member = MemberPosition {
             joined_seq: Seq::new(7),

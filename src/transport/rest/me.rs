@@ -4,9 +4,9 @@ use actix_web::web::{Data, Payload};
 use actix_web::{HttpRequest, HttpResponse};
 use serde::Serialize;
 
-use super::query::device_id;
+use super::query::{Query, device_id};
 use super::reply::ok;
-use super::{Caller, Problem, Rest};
+use super::{Caller, Problem, Rest, cursor};
 use crate::protocol::fields::Fields;
 use crate::protocol::rest::{List, acknowledgement};
 use crate::protocol::sync::{Device, Unread, UnreadTotal};
@@ -37,11 +37,14 @@ pub(super) async fn acknowledge(
     ok(&Done {})
 }
 
-/// `GET /v1/me/devices`
-pub(super) async fn devices(rest: Data<Rest>, caller: Caller) -> Result<HttpResponse, Problem> {
-    let found = rest.devices.list(caller.principal).await?;
+/// `GET /v1/me/devices?limit=&cursor=`: ordered by name.
+pub(super) async fn devices(rest: Data<Rest>, caller: Caller, request: HttpRequest) -> Result<HttpResponse, Problem> {
+    let query = Query::of(&request)?;
+    let limit = query.list_limit()?;
+    let after = query.text("cursor").map(cursor::devices).transpose()?;
+    let page = rest.devices.list(caller.principal, after.as_ref(), limit).await?;
     let now = rest.clock.now();
-    let devices = found.iter().map(|device| {
+    let devices = page.items.iter().map(|device| {
         let online = rest.delivery.is_connected(caller.principal, &device.device_id);
         Device {
             device_id: device.device_id.as_str(),
@@ -52,7 +55,7 @@ pub(super) async fn devices(rest: Data<Rest>, caller: Caller) -> Result<HttpResp
     });
     ok(&List {
         items: devices.collect(),
-        next_cursor: None, // there are never more than one page
+        next_cursor: page.next.as_ref().map(cursor::of_devices),
     })
 }
 

@@ -5,6 +5,7 @@
 //! line in `Stage::fill`.
 
 mod frames;
+mod lists;
 mod stage;
 mod table;
 
