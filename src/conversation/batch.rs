@@ -177,6 +177,9 @@ pub fn missed(
 ) -> Vec<Event> {
     let mut spared_by_message: HashMap<MessageId, Option<DeviceId>> = HashMap::new();
     let mut spared_by_change: HashMap<ChangeSeq, (&Change, Option<DeviceId>)> = HashMap::new();
+    // What the other one of a pair is told of stands before its change, and in no log.
+    let mut reads: HashMap<ChangeSeq, Event> = HashMap::new();
+    let mut read = None;
     for event in own {
         match event {
             Event::MessageSent { message, device } => {
@@ -184,7 +187,9 @@ pub fn missed(
             }
             Event::Changed { change, device, .. } => {
                 spared_by_change.insert(change.change_seq, (change, device.clone()));
+                reads.extend(read.take().map(|read| (change.change_seq, read)));
             }
+            Event::ReadMoved { .. } => read = Some(event.clone()),
             _ => {}
         }
     }
@@ -201,11 +206,12 @@ pub fn missed(
         .into_iter()
         .map(|principal| Event::MemberRemoved { principal, left: false })
         .collect();
-    events.extend(changes.into_iter().map(|(change, subject)| {
+    events.extend(changes.into_iter().flat_map(|(change, subject)| {
         let ours = spared_by_change
             .remove(&change.change_seq)
             .filter(|(own, _)| **own == change);
-        Event::Changed {
+        let read = reads.remove(&change.change_seq).filter(|_| ours.is_some());
+        let changed = Event::Changed {
             device: ours.and_then(|(_, device)| device),
             change: Arc::new(change),
             hidden_from: subject.as_ref().map_or_else(Vec::new, |subject| {
@@ -213,7 +219,8 @@ pub fn missed(
                 visibility::blind_to(&found.header, members, seq, &subject.hidden_for)
             }),
             message: subject.map(|subject| Arc::new(subject.annotated)),
-        }
+        };
+        read.into_iter().chain(std::iter::once(changed))
     }));
     let mut new: Vec<Member> = found
         .members

@@ -1,11 +1,12 @@
 //! What goes into a conversation's writer and what comes out of it.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use thiserror::Error;
 use tokio::sync::oneshot;
 
-use crate::domain::{ConversationId, DomainError, Event, Head, Header, Outcome};
+use crate::domain::{ConversationId, DomainError, Event, Head, Header, Outcome, Principal, Seq};
 
 /// Why a command has no outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -64,6 +65,8 @@ pub struct Committed {
     pub head: Head,
     /// Present members after the whole of it.
     pub member_count: usize,
+    /// How far those who have come back had cleared it when they were members before.
+    pub cleared: HashMap<Principal, Seq>,
     /// What happened.
     pub steps: Vec<Step>,
 }

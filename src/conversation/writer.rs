@@ -3,7 +3,7 @@
 //! It lives inside the actor, which guarantees that one batch at a time is under way. Free of actix, so that it can
 //! be driven by any executor.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::backlog::Room;
@@ -161,7 +161,7 @@ impl ConversationWriter {
     /// Serves one batch. Every pending command is answered when this returns.
     pub async fn serve(&mut self, pending: Vec<Pending>) {
         match self.load().await {
-            Ok(found) => self.publish(found.into_iter().map(Step::Event).collect()),
+            Ok(found) => self.publish(found.into_iter().map(Step::Event).collect()).await,
             Err(error) => {
                 tracing::warn!(conversation_id = %self.id, %error, "a conversation could not be loaded");
                 return answer_all(pending, std::iter::repeat(Err(CommandError::Unavailable)));
@@ -184,7 +184,7 @@ impl ConversationWriter {
                 return answer_all(pending, planned.answers().into_iter());
             };
             match self.commit(&batch).await {
-                Ok(()) => return self.committed(pending, planned, batch),
+                Ok(()) => return self.committed(pending, planned, batch).await,
                 Err(Some(CommitError::KeyTaken)) if key_rounds < KEY_ROUNDS_MAX => {
                     key_rounds += 1;
                     if self.fetch_keys(&pending, &mut facts).await.is_err() {
@@ -235,7 +235,7 @@ impl ConversationWriter {
     }
 
     /// Memory changes here, after the commit, and nowhere else.
-    fn committed(&mut self, mut pending: Vec<Pending>, planned: Planned, batch: Batch) {
+    async fn committed(&mut self, mut pending: Vec<Pending>, planned: Planned, batch: Batch) {
         if let Memory::Loaded(state) = &mut self.memory {
             for event in &batch.events {
                 Conversation::apply(state, event);
@@ -245,7 +245,7 @@ impl ConversationWriter {
         let sessions: Vec<_> = pending.iter_mut().map(|pending| pending.reply.take_session()).collect();
         let answers: Vec<_> = sessions.into_iter().zip(planned.answers()).collect();
         let steps = Planned::steps(batch.events, &marks, &answers);
-        self.publish(steps);
+        self.publish(steps).await;
         answer_all(pending, answers.into_iter().map(|(_, answer)| answer));
     }
 
@@ -300,7 +300,8 @@ impl ConversationWriter {
         };
         if !found.is_empty() {
             let sessions = pending.iter_mut().map(|pending| pending.reply.take_session());
-            self.publish(batch::beside_their_messages(found, sessions.zip(&answers)));
+            self.publish(batch::beside_their_messages(found, sessions.zip(&answers)))
+                .await;
         }
         answer_all(pending, answers.into_iter());
     }
@@ -390,16 +391,37 @@ impl ConversationWriter {
         Ok(batch::missed(told, found, messages, subjects, own))
     }
 
-    fn publish(&self, steps: Vec<Step>) {
+    async fn publish(&self, steps: Vec<Step>) {
         if let Some(state) = self.state().filter(|_| !steps.is_empty()) {
             self.parts.publisher.committed(Committed {
                 conversation_id: self.id,
                 header: Arc::clone(&state.header),
                 head: state.head,
                 member_count: state.members.len(),
+                cleared: self.cleared(&steps).await,
                 steps,
             });
         }
+    }
+
+    /// What those who join find cleared. A writer holds nothing of it, and hardly anybody comes back: so it is asked for.
+    async fn cleared(&self, steps: &[Step]) -> HashMap<Principal, Seq> {
+        let joining = steps.iter().filter_map(|step| match step {
+            Step::Event(Event::MembersAdded { members }) => Some(members),
+            _ => None,
+        });
+        let joining: Vec<Principal> = joining.flatten().map(|member| member.principal).collect();
+        if joining.is_empty() {
+            return HashMap::new();
+        }
+        self.parts
+            .store
+            .cleared(self.id, &joining)
+            .await
+            .unwrap_or_else(|error| {
+                tracing::warn!(conversation_id = %self.id, %error, "who joins is not told what they had cleared");
+                HashMap::new()
+            })
     }
 
     async fn fetch(&self, needs: Vec<Fact>, facts: &mut Facts) -> Result<(), StoreError> {

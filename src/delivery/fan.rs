@@ -8,8 +8,7 @@ use super::sessions::Sessions;
 use super::wire;
 use crate::conversation::{Answer, Committed, SessionReply, Step};
 use crate::domain::{
-    Annotated, ChangeSeq, ConversationId, CountNo, DeviceId, Event, Kind, Marks, Member, Membership, Message,
-    Principal, Seq,
+    Annotated, ChangeSeq, ConversationId, CountNo, DeviceId, Event, Kind, Marks, Member, Membership, Message, Principal,
 };
 use crate::protocol::reply::Push;
 use crate::protocol::view;
@@ -253,7 +252,8 @@ fn new_message(committed: &Committed, message: &Message, sessions: &Sessions) ->
     )
 }
 
-/// The conversation as a new member sees it: after the whole commit, nothing unread.
+/// The conversation as a new member sees it: after the whole commit, nothing unread. What they cleared when they were here
+/// before stays cleared.
 fn join(committed: &Committed, at: usize, member: &Member) -> Item {
     if committed.header.kind == Kind::Inbox {
         // It is where one's own acts are counted; nobody has to be told that it is there.
@@ -264,7 +264,7 @@ fn join(committed: &Committed, at: usize, member: &Member) -> Item {
         member: *member,
         last_read_seq: member.joined_seq,
         last_read_count_no: committed.head.last_count_no,
-        cleared_seq: Seq::ZERO,
+        cleared_seq: committed.cleared.get(&member.principal).copied().unwrap_or_default(),
         cleared_count_no: CountNo::ZERO,
         marked_unread: false,
         muted: false,

@@ -150,6 +150,8 @@ pub trait ConversationStore: Send + Sync {
     async fn list(&self, viewer: Principal, after: Option<ListPosition>, limit: u32) -> StoreResult<Vec<Seen>>;
     /// Present members after a position, in order of joining; at most `limit`.
     async fn members(&self, id: ConversationId, after: Option<MemberPosition>, limit: u32) -> StoreResult<Vec<Member>>;
+    /// How far those of `principals` have cleared the conversation who have; a former membership counts.
+    async fn cleared(&self, id: ConversationId, principals: &[Principal]) -> StoreResult<HashMap<Principal, Seq>>;
     /// What reads check: the header and the viewer's membership; `None` = no such conversation.
     async fn access(&self, id: ConversationId, viewer: Principal) -> StoreResult<Option<(Header, Option<Membership>)>>;
     /// All conversations in which `principal` is a present member.

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::future::join_all;
 use onescribe::conversation::{CommandError, ReplyTo, SessionReply, Step};
-use onescribe::domain::{Event, Outcome, Principal, Seq};
+use onescribe::domain::{Command, Create, Event, Kind, Outcome, Personal, Principal, Seq};
 use onescribe::routing::Bus;
 use onescribe::storage::Commit;
 use onescribe::storage::memory::{Fault, Faults, MemoryStore};
 
-use crate::world::{FaultAt, Node, ROOM, create, is_contiguous, run, send};
+use crate::world::{FaultAt, Node, OTHER_ROOM, ROOM, create, is_contiguous, origin, run, send};
 
 const ANN: Principal = Principal::user(1);
 const BOB: Principal = Principal::user(2);
@@ -156,6 +156,50 @@ fn two_owners_of_one_conversation_make_no_double_and_no_hole() {
             assert!(
                 pushed.windows(2).all(|pair| pair[0] < pair[1]),
                 "no session sees a seq twice or backwards: {pushed:?}"
+            );
+        }
+    });
+}
+
+#[test]
+fn of_a_read_whose_commit_was_lost_and_is_stored_the_other_one_of_a_pair_is_told() {
+    run(async {
+        for fault in [Fault::UnknownStored, Fault::UnknownNotStored] {
+            // The pair, the inbox, what is said, the read.
+            let node = Node::start(&MemoryStore::with_faults(FaultAt::new(4, fault)), 1);
+            for (id, kind, members) in [(ROOM, Kind::Direct, &[ANN, BOB][..]), (OTHER_ROOM, Kind::Inbox, &[BOB])] {
+                let Command::Create(create) = create(members) else {
+                    panic!()
+                };
+                let create = Command::Create(Create { kind, ..create });
+                assert_eq!(node.ask(id, create).await, Ok(Outcome::Created));
+            }
+            node.insist(ROOM, ANN, "hello").await;
+            let act = Personal::Read {
+                conversation_id: ROOM,
+                seq: Seq::new(1),
+            };
+            let read = Command::Personal {
+                origin: origin(BOB),
+                act,
+            };
+            let answer = node.ask(OTHER_ROOM, read).await;
+            let is_read = matches!(&answer, Ok(Outcome::Read { last_read_seq, .. }) if last_read_seq.get() == 1);
+            let stored = fault == Fault::UnknownStored;
+            assert_eq!(is_read, stored, "{answer:?}");
+            let told = |step: &(_, Step)| match &step.1 {
+                Step::Event(Event::ReadMoved {
+                    principal, seq, peer, ..
+                }) => Some(format!("{principal} at {seq} to {}", peer.unwrap())),
+                Step::Event(Event::Changed { change, .. }) => Some(format!("change {}", change.change_seq)),
+                _ => None,
+            };
+            let told: Vec<String> = node.journal.steps.lock().unwrap().iter().filter_map(told).collect();
+            let expected = ["USER:2 at 1 to USER:1", "change 1"];
+            assert_eq!(
+                told,
+                expected[..if stored { 2 } else { 0 }],
+                "each once, the peer's first"
             );
         }
     });

@@ -16,7 +16,7 @@ use crate::delivery::{Delivery, HubHandle, Options, wire};
 use crate::domain::{
     Adding, ClientMessageId, Command, Content, Context, Conversation, ConversationId, Create, CreationKey, DeviceId,
     Draft, Event, Facts, Header, HistoryVisibility, Kind, Member, Membership, MessageId, MessageType, Origin, Posting,
-    Principal, Send, Timestamp, chain,
+    Principal, Send, Seq, Timestamp, chain,
 };
 use crate::storage::{ConversationStore, ListPosition, MemberPosition, Seen, StoreError, StoreResult};
 
@@ -51,6 +51,9 @@ impl ConversationStore for Memberships {
         panic!("not asked for")
     }
     async fn members(&self, _: ConversationId, _: Option<MemberPosition>, _: u32) -> StoreResult<Vec<Member>> {
+        panic!("not asked for")
+    }
+    async fn cleared(&self, _: ConversationId, _: &[Principal]) -> StoreResult<HashMap<Principal, Seq>> {
         panic!("not asked for")
     }
     async fn access(&self, _: ConversationId, _: Principal) -> StoreResult<Option<(Header, Option<Membership>)>> {
@@ -140,6 +143,7 @@ impl World {
             header,
             head,
             member_count,
+            cleared: HashMap::new(),
             steps,
         }
     }

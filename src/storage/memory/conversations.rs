@@ -1,6 +1,7 @@
 //! Conversations and members.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -148,6 +149,18 @@ impl ConversationStore for MemoryStore {
         self.call(|tables| {
             let row = tables.conversations.get(&id);
             row.map(|row| members(row, after, limit)).unwrap_or_default()
+        })
+        .await
+    }
+
+    async fn cleared(&self, id: ConversationId, principals: &[Principal]) -> StoreResult<HashMap<Principal, Seq>> {
+        self.call(|tables| {
+            let rows = tables.conversations.get(&id).map(|row| &row.members);
+            let cleared = |principal: &Principal| {
+                let seq = rows?.get(principal)?.membership.cleared_seq;
+                (seq > Seq::ZERO).then_some((*principal, seq))
+            };
+            principals.iter().filter_map(cleared).collect()
         })
         .await
     }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::principals::{among, in_parts};
 use super::rows::Columns;
 use super::{Dialect, SqlStore, bounded};
 use crate::domain::conversation::RecentKeys;
@@ -155,6 +156,21 @@ impl ConversationStore for SqlStore {
         let query = query.bind(id.get()).bind(seq).bind(seq).bind(kind).bind(kind).bind(number);
         let rows = bounded(query.bind(i64::from(limit)).fetch_all(&self.pool)).await?;
         rows.iter().map(|row| Columns::<DB>::new(row).member()).collect()
+    }
+
+    async fn cleared(&self, id: ConversationId, principals: &[Principal]) -> StoreResult<HashMap<Principal, Seq>> {
+        let mut cleared = HashMap::new();
+        for part in in_parts(principals) {
+            let text = "SELECT principal_type, principal_id, cleared_seq FROM im_member WHERE ";
+            let mut builder = among::<DB>(text, &part);
+            builder.push(" AND cleared_seq > 0 AND conversation_id = ").push_bind(id.get());
+            let rows = bounded(builder.build().persistent(false).fetch_all(&self.pool)).await?;
+            for row in &rows {
+                let mut columns = Columns::<DB>::new(row);
+                cleared.insert(columns.principal()?, columns.seq()?);
+            }
+        }
+        Ok(cleared)
     }
 
     async fn access(&self, id: ConversationId, viewer: Principal) -> StoreResult<Option<(Header, Option<Membership>)>> {

@@ -18,6 +18,42 @@ const KEEP: (&str, &str) = (
     " ON DUPLICATE KEY UPDATE principal_id = im_principal.principal_id",
 );
 
+/// Principals of one kind, few enough for one statement.
+pub(super) struct Part {
+    kind: PrincipalType,
+    ids: Vec<i64>,
+}
+
+/// Principals, as [`among`] takes them.
+pub(super) fn in_parts(principals: &[Principal]) -> Vec<Part> {
+    let mut ids: BTreeMap<PrincipalType, Vec<i64>> = BTreeMap::new();
+    for principal in principals {
+        ids.entry(principal.kind).or_default().push(principal.id);
+    }
+    let parts = ids.iter().flat_map(|(kind, ids)| {
+        let part = |ids: &[i64]| Part {
+            kind: *kind,
+            ids: ids.to_vec(),
+        };
+        ids.chunks(PRINCIPALS_PER_STATEMENT).map(part)
+    });
+    parts.collect()
+}
+
+sql_impl! {
+/// A statement that goes on with the condition that a row is about one of these.
+fn among(text: &'static str, part: &Part) -> QueryBuilder<DB> {
+    let mut builder = QueryBuilder::<DB>::new(text);
+    builder.push("principal_type = ").push_bind(part.kind.code()).push(" AND principal_id IN (");
+    let mut list = builder.separated(", ");
+    for id in &part.ids {
+        list.push_bind(*id);
+    }
+    builder.push(")");
+    builder
+}
+}
+
 sql_impl! {
 impl SqlStore {
     async fn owner_of(&self, kind: PrincipalType, external_id: &ExternalId) -> StoreResult<Option<Principal>> {
@@ -67,25 +103,12 @@ impl PrincipalStore for SqlStore {
     }
 
     async fn known(&self, principals: &[Principal]) -> StoreResult<Vec<Principal>> {
-        let mut ids: BTreeMap<PrincipalType, Vec<i64>> = BTreeMap::new();
-        for principal in principals {
-            ids.entry(principal.kind).or_default().push(principal.id);
-        }
         let mut known = Vec::new();
-        for (kind, ids) in &ids {
-            for part in ids.chunks(PRINCIPALS_PER_STATEMENT) {
-                let mut builder =
-                    QueryBuilder::<DB>::new("SELECT principal_id FROM im_principal WHERE principal_type = ");
-                builder.push_bind(kind.code()).push(" AND principal_id IN (");
-                let mut list = builder.separated(", ");
-                for id in part {
-                    list.push_bind(*id);
-                }
-                builder.push(")");
-                let rows = bounded(builder.build().persistent(false).fetch_all(&self.pool)).await?;
-                for row in &rows {
-                    known.push(Principal { kind: *kind, id: Columns::<DB>::new(row).big()? });
-                }
+        for part in in_parts(principals) {
+            let mut builder = among::<DB>("SELECT principal_type, principal_id FROM im_principal WHERE ", &part);
+            let rows = bounded(builder.build().persistent(false).fetch_all(&self.pool)).await?;
+            for row in &rows {
+                known.push(Columns::<DB>::new(row).principal()?);
             }
         }
         Ok(known)
