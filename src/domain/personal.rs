@@ -223,9 +223,9 @@ pub struct Actionable {
     pub conversation_id: ConversationId,
     /// Its place there.
     pub seq: Seq,
-    /// By USER or AGENT and not RECALLED: it counts as unread for who has not read it.
+    /// By USER or AGENT, neither RECALLED nor DELETED: it counts as unread for who has not read it.
     pub counts: bool,
-    /// The user has neither cleared it nor joined too late to see it.
+    /// The user is a member, has neither cleared it nor joined too late to see it, and it is not DELETED.
     pub visible: bool,
     /// The user's actions on it.
     pub actions: Vec<Action>,

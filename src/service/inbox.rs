@@ -153,14 +153,16 @@ impl Inbox {
     /// Sets an action, or takes it back.
     ///
     /// # Errors
-    /// `not_found` for a message that the user may not see.
+    /// `not_found` for a message that the user may not see. What they have set they can always take back, also when the
+    /// message was DELETED since or they have left.
     pub async fn act(&self, origin: Origin, act: Personal) -> Result<Action, ServiceError> {
         let (Personal::Set { message_id, .. } | Personal::Unset { message_id, .. }) = &act else {
             return Err(ServiceError::internal(&format!("{act:?} is no action on a message")));
         };
         // As in `for_read`.
         let found = self.store.actionable(*message_id, origin.principal).await?;
-        found.ok_or(DomainError::NotFound("no such message"))?;
+        let known = found.filter(|found| found.visible || !found.actions.is_empty());
+        known.ok_or(DomainError::NotFound("no such message"))?;
         let inbox = self.of(origin.principal).await?;
         match self.ask(inbox, origin, act).await? {
             Outcome::Acted(action, _) => Ok(action),
@@ -174,7 +176,8 @@ impl Inbox {
         Ok(ask_keyed(self.bus.as_ref(), inbox, command).await?)
     }
 
-    /// The active actions of a user, by type, then the newest message first.
+    /// The active actions of a user on messages that they may see, by type, then the newest message first. Those on what
+    /// was DELETED, cleared or left behind are kept and not listed: who comes back finds them again.
     ///
     /// # Errors
     /// `unavailable` when the store does not answer.

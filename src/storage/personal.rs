@@ -56,11 +56,11 @@ pub trait PersonalStore: Send + Sync {
     /// Where `principal` stands, and what would be unread with everything up to `seq` (cut to the head) read; `None` =
     /// not a member. The cost depends neither on the history nor on the number of members.
     async fn position(&self, id: ConversationId, principal: Principal, seq: Seq) -> StoreResult<Option<Position>>;
-    /// What an action on a message has to know; `None` = no such message, DELETED, or of a conversation in which
-    /// `principal` is no member.
+    /// What an action on a message has to know; `None` = no such message.
     async fn actionable(&self, message: MessageId, principal: Principal) -> StoreResult<Option<Actionable>>;
-    /// The active actions of `principal` after a position, by type (only this one, if one is given), then the newest
-    /// message first; at most `limit`.
+    /// The active actions of `principal` on messages that they may see, after a position, by type (only this one, if one is
+    /// given), then the newest message first; at most `limit`. What they have deleted for themselves stands here as
+    /// deleted and as nothing else.
     async fn actions(
         &self,
         principal: Principal,

@@ -227,14 +227,74 @@ async fn who_comes_back_finds_cleared_what_they_cleared() {
             .await;
         reply.refused("not_a_member");
     }
+    let mut phone = Socket::hello(&world, &bob, "phone").await;
     ann.post(
         &format!("/v1/conversations/{room}/members"),
         &json!({"members": [bob.principal]}),
     )
     .await
     .ok(200);
-    assert_eq!(me(&bob, &room).await["cleared_seq"], said["seq"]);
+    let seen = bob.get(&format!("/v1/conversations/{room}")).await.ok(200);
+    assert_eq!(seen["me"]["cleared_seq"], said["seq"]);
+    assert_eq!(phone.pushed().await[0]["conversation"], seen, "the push tells the same");
     assert_eq!(bob.page(&room, "").await.0, [3, 4]);
+    world.stop().await;
+}
+
+#[actix_web::test]
+async fn actions_on_what_i_may_not_see_any_more_are_not_listed_and_can_be_taken_back() {
+    let world = World::with_admin().await;
+    let (ann, bob) = (world.user(1), world.user(2));
+    let (room, left) = (ann.group(&[&bob]).await, ann.group(&[&bob]).await);
+    let mut paths = Vec::new();
+    for (place, words) in [
+        (&room, "cleared"),
+        (&room, "kept"),
+        (&room, "deleted"),
+        (&room, "mine"),
+        (&left, "left"),
+    ] {
+        let said = ann.say(place, words).await;
+        let path = format!("/v1/messages/{}", id_of(&said, "message_id"));
+        bob.set(&format!("{path}/actions/FAVORITE")).await.ok(200);
+        paths.push((said, path));
+    }
+    let listed = async |kind: &str| {
+        let list = bob.get(&format!("/v1/me/actions?action_type={kind}")).await.ok(200);
+        let ids = list["items"].as_array().unwrap().iter();
+        ids.map(|action| action["message_id"].clone()).collect::<Vec<_>>()
+    };
+    let id = |at: usize| paths[at].0["message_id"].clone();
+    assert_eq!(listed("FAVORITE").await, [id(4), id(3), id(2), id(1), id(0)]);
+    bob.post(
+        &format!("/v1/conversations/{room}/clear"),
+        &json!({"up_to_seq": paths[0].0["seq"]}),
+    )
+    .await
+    .ok(200);
+    world.admin().delete(&paths[2].1).await.ok(200);
+    bob.set(&format!("{}/actions/DELETE", paths[3].1)).await.ok(200);
+    bob.delete(&format!("/v1/conversations/{left}/members/USER/2"))
+        .await
+        .ok(200);
+    assert_eq!(listed("FAVORITE").await, [id(1)]);
+    assert_eq!(listed("DELETE").await, [id(3)]);
+    // Nothing more can be done with them, but what I did I can take back, also twice.
+    for at in [0, 2, 3, 4] {
+        let favorite = format!("{}/actions/FAVORITE", paths[at].1);
+        put(&bob, &favorite, &json!({"payload": {"more": 1}}))
+            .await
+            .refused("not_found");
+        for _ in 0..2 {
+            let back = bob.delete(&favorite).await.ok(200);
+            assert_eq!((&back["status"], &back["message_id"]), (&json!("INACTIVE"), &id(at)));
+        }
+        let reminder = format!("{}/actions/REMINDER", paths[at].1);
+        bob.delete(&reminder).await.refused("not_found");
+        ann.delete(&format!("{}/actions/FAVORITE", paths[2].1))
+            .await
+            .refused("not_found");
+    }
     world.stop().await;
 }
 

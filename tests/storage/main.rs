@@ -8,6 +8,7 @@ mod database;
 #[expect(dead_code, reason = "other test binaries use the rest of it")]
 mod proxy;
 
+mod actions;
 mod builder;
 mod commits;
 mod conversations;
@@ -21,6 +22,7 @@ mod pages;
 mod people;
 mod plans;
 mod raw;
+mod reminders;
 mod suite;
 mod syncs;
 mod touches;

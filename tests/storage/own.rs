@@ -1,27 +1,27 @@
 //! What belongs to one user alone: written with commits of their INBOX, into rows of other conversations.
 
 use onescribe::domain::{
-    Action, ActionType, ChangeSeq, ChangeType, Command, Content, Context, Conversation, CountNo, CreationKey, Draft,
-    Fact, Facts, Kind, Message, MessageId, Outcome, Personal, Principal, Refusal, Seq, Timestamp, Touch,
+    ActionType, ChangeSeq, ChangeType, Command, Content, Context, Conversation, CountNo, CreationKey, Draft, Fact,
+    Facts, Kind, Message, MessageId, Outcome, Personal, Principal, Refusal, Seq, Timestamp, Touch,
 };
-use onescribe::storage::{ActionPosition, Commit, DeviceCursor, Store};
+use onescribe::storage::{Commit, DeviceCursor, Store};
 
-use super::builder::{Held, NOW, create, next_id, origin, send, send_raw};
+use super::builder::{Held, NOW, conversation_id, create, next_id, origin, send, send_raw};
 use super::suite::Fixture;
 
-const ANNA: Principal = Principal::user(1);
-const BEN: Principal = Principal::user(2);
+pub(crate) const ANNA: Principal = Principal::user(1);
+pub(crate) const BEN: Principal = Principal::user(2);
 /// Same number, other kind.
 const BOT: Principal = Principal::agent(2);
 
 /// A user's INBOX, and what its writer would do.
-struct Inbox {
+pub(crate) struct Inbox {
     held: Held,
     owner: Principal,
 }
 
 impl Inbox {
-    async fn of(store: &dyn Store, owner: Principal) -> Self {
+    pub(crate) async fn of(store: &dyn Store, owner: Principal) -> Self {
         let mut held = Held::new();
         let command = create(Kind::Inbox, owner, &[], Some(CreationKey::inbox(owner)));
         held.commit(&mut *store.writer(), &[command]).await;
@@ -76,7 +76,7 @@ impl Inbox {
         }
     }
 
-    async fn does(&mut self, store: &dyn Store, acts: &[Personal]) -> Vec<Outcome> {
+    pub(crate) async fn does(&mut self, store: &dyn Store, acts: &[Personal]) -> Vec<Outcome> {
         let (outcomes, commit) = self.decide(store, acts).await;
         if let Some(commit) = commit {
             assert_eq!(store.writer().commit(std::slice::from_ref(&commit)).await, vec![Ok(())]);
@@ -89,7 +89,7 @@ impl Inbox {
 }
 
 /// A group of ANNA, BEN and BOT with four messages of ANNA's (seqs 2 to 5).
-async fn four(fixture: &Fixture) -> (Held, Vec<Message>) {
+pub(crate) async fn four(fixture: &Fixture) -> (Held, Vec<Message>) {
     let mut writer = fixture.store.writer();
     let mut held = Held::group(&mut *writer, ANNA, &[BEN, BOT]).await;
     let sends = ["one", "two", "three", "four"].map(|words| send(ANNA, words, words));
@@ -105,14 +105,14 @@ fn read(room: &Held, seq: i64) -> Personal {
     }
 }
 
-fn clear(room: &Held, seq: i64) -> Personal {
+pub(crate) fn clear(room: &Held, seq: i64) -> Personal {
     Personal::Clear {
         conversation_id: room.id,
         up_to_seq: Seq::new(seq),
     }
 }
 
-fn set(message: &Message, action_type: ActionType) -> Personal {
+pub(crate) fn set(message: &Message, action_type: ActionType) -> Personal {
     Personal::Set {
         message_id: message.message_id,
         action_type,
@@ -121,7 +121,7 @@ fn set(message: &Message, action_type: ActionType) -> Personal {
     }
 }
 
-fn unset(message: &Message, action_type: ActionType) -> Personal {
+pub(crate) fn unset(message: &Message, action_type: ActionType) -> Personal {
     let message_id = message.message_id;
     Personal::Unset {
         message_id,
@@ -317,52 +317,24 @@ pub(crate) async fn settings_are_of_one_member_and_only_what_changes_is_written(
     );
 }
 
-pub(crate) async fn actions_are_listed_by_type_the_newest_message_first(fixture: &Fixture) {
+pub(crate) fn remove(target: Principal) -> Command {
+    let origin = origin(ANNA);
+    Command::RemoveMember { origin, target }
+}
+
+pub(crate) async fn who_has_cleared_how_far_is_known_also_of_former_members(fixture: &Fixture) {
     let store = &*fixture.store;
-    let (_, messages) = four(fixture).await;
-    let mut inbox = Inbox::of(store, BEN).await;
-    let acts: Vec<Personal> = messages
-        .iter()
-        .map(|message| set(message, ActionType::Favorite))
-        .chain([
-            set(&messages[1], ActionType::Delete),
-            unset(&messages[2], ActionType::Favorite),
-        ])
-        .collect();
-    inbox.does(store, &acts).await;
-    let ids = |found: Vec<Action>| -> Vec<(ActionType, MessageId)> {
-        found
-            .iter()
-            .map(|action| (action.action_type, action.message_id))
-            .collect()
-    };
-    let favorite = |at: usize| (ActionType::Favorite, messages[at].message_id);
-    let all = ids(store.actions(BEN, None, None, 10).await.unwrap());
-    assert_eq!(
-        all,
-        [
-            (ActionType::Delete, messages[1].message_id),
-            favorite(3),
-            favorite(1),
-            favorite(0)
-        ]
-    );
-    let after = ActionPosition {
-        action_type: ActionType::Favorite,
-        message_id: messages[3].message_id,
-    };
-    let page = store
-        .actions(BEN, Some(ActionType::Favorite), Some(after), 1)
-        .await
-        .unwrap();
-    assert_eq!(ids(page), [favorite(1)]);
-    assert_eq!(store.actions(ANNA, None, None, 10).await.unwrap(), vec![]);
-    let kept = store.actionable(messages[2].message_id, BEN).await.unwrap().unwrap();
-    assert_eq!(
-        kept.action(ActionType::Favorite).map(|action| action.active),
-        Some(false)
-    );
-    assert!(kept.counts && kept.visible);
+    let (mut room, _) = four(fixture).await;
+    for (who, seq) in [(BEN, 3), (BOT, 4)] {
+        let clear = clear(&room, seq);
+        Inbox::of(store, who).await.does(store, &[clear]).await;
+    }
+    room.commit(&mut *store.writer(), &[remove(BEN)]).await;
+    let asked = [ANNA, BEN, Principal::user(99), BOT, Principal::agent(99)];
+    let cleared = store.cleared(room.id, &asked).await.unwrap();
+    assert_eq!(cleared, [(BEN, Seq::new(3)), (BOT, Seq::new(4))].into());
+    assert_eq!(store.cleared(room.id, &[ANNA]).await.unwrap(), [].into());
+    assert_eq!(store.cleared(conversation_id(), &asked).await.unwrap(), [].into());
 }
 
 pub(crate) async fn receipts_tell_how_far_members_and_their_devices_have_come(fixture: &Fixture) {
@@ -388,56 +360,6 @@ pub(crate) async fn receipts_tell_how_far_members_and_their_devices_have_come(fi
         .collect();
     assert_eq!(told, [(ANNA, 5, 0), (BEN, 4, 0), (BOT, 1, 5)]);
     assert_eq!(store.receipts(room.id, 2).await.unwrap().len(), 2);
-}
-
-pub(crate) async fn b115_a_due_reminder_is_given_to_one_claimer_once(fixture: &Fixture) {
-    let store = &*fixture.store;
-    let (_, messages) = four(fixture).await;
-    let mut inbox = Inbox::of(store, BEN).await;
-    let remind = |at: usize, due: i64| Personal::Set {
-        message_id: messages[at].message_id,
-        action_type: ActionType::Reminder,
-        remind_at: Some(Timestamp::from_millis(due)),
-        payload: None,
-    };
-    inbox
-        .does(store, &[remind(0, 30), remind(1, 10), remind(2, 20), remind(3, 15)])
-        .await;
-    inbox.does(store, &[unset(&messages[3], ActionType::Reminder)]).await;
-    let claim = async |now: i64| {
-        let (mut claimed, mut after) = (Vec::new(), None);
-        // A page of one at a time, to the end.
-        while let [due] = &store
-            .due_reminders(Timestamp::from_millis(now), after, 1)
-            .await
-            .unwrap()[..]
-        {
-            after = Some(due.position());
-            if store.claim_reminder(due).await.unwrap() {
-                claimed.push(due.clone());
-            }
-        }
-        assert!(claimed.iter().all(|due| due.principal == BEN));
-        let due = claimed
-            .iter()
-            .map(|due| (due.action.seq.get(), due.action.remind_at.unwrap().millis()));
-        due.collect::<Vec<_>>()
-    };
-    assert_eq!(claim(9).await, []);
-    let at_once = tokio::join!(claim(20), claim(20), claim(20));
-    let mut claimed = [at_once.0, at_once.1, at_once.2].concat();
-    claimed.sort_unstable();
-    assert_eq!(claimed, [(3, 10), (4, 20)], "each once");
-    assert_eq!(claim(29).await, []);
-    let kept = store.actionable(messages[1].message_id, BEN).await.unwrap().unwrap();
-    let kept = kept.action(ActionType::Reminder).unwrap();
-    assert_eq!(
-        (kept.active, kept.remind_at),
-        (true, Some(Timestamp::from_millis(10))),
-        "as it was set"
-    );
-    inbox.does(store, &[remind(1, 40)]).await;
-    assert_eq!(claim(100).await, [(2, 30), (3, 40)], "another time is due anew");
 }
 
 pub(crate) async fn users_and_senders_who_move_the_same_rows_never_wait_in_a_circle(fixture: &Fixture) {

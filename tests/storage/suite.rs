@@ -53,6 +53,15 @@ macro_rules! contract {
                 b76_what_is_gone_is_taken_off_unread_once,
                 a_message_of_another_conversation_cannot_be_touched,
             }
+            actions::{
+                actions_are_listed_by_type_the_newest_message_first,
+                actions_on_what_may_not_be_seen_are_kept_and_not_listed,
+                in_a_group_that_hides_its_past_actions_of_an_earlier_membership_are_not_listed,
+            }
+            reminders::{
+                b115_a_due_reminder_is_given_to_one_claimer_once,
+                b115_a_claim_that_nobody_settles_runs_out_and_the_reminder_is_due_again,
+            }
             own::{
                 b72_a_read_moves_the_position_of_its_reader_forward_only,
                 a_read_beyond_the_head_is_cut_to_it,
@@ -60,9 +69,8 @@ macro_rules! contract {
                 mentions_count_while_they_are_unread_and_shown,
                 the_last_message_is_the_newest_that_i_have_not_deleted,
                 settings_are_of_one_member_and_only_what_changes_is_written,
-                actions_are_listed_by_type_the_newest_message_first,
+                who_has_cleared_how_far_is_known_also_of_former_members,
                 receipts_tell_how_far_members_and_their_devices_have_come,
-                b115_a_due_reminder_is_given_to_one_claimer_once,
                 users_and_senders_who_move_the_same_rows_never_wait_in_a_circle,
             }
             marks::{

@@ -158,12 +158,17 @@ impl PersonalStore for MemoryStore {
     ) -> StoreResult<Vec<Action>> {
         let order = |kind: ActionType, id: MessageId| (kind, std::cmp::Reverse(id));
         self.call(|tables| {
+            let shown = |kind: ActionType, id: MessageId| {
+                let place = place(tables, id).filter(|(row, message)| is_shown(row, message, principal));
+                place.is_some() && (kind == ActionType::Delete || !tables.is_hidden(id, principal))
+            };
             let mut mine: Vec<&Action> = tables
                 .actions
                 .iter()
                 .filter(|((owner, kind, id), row)| {
                     *owner == principal
                         && row.action.active
+                        && shown(*kind, *id)
                         && action_type.is_none_or(|only| only == *kind)
                         && after.is_none_or(|after| order(*kind, *id) > order(after.action_type, after.message_id))
                 })

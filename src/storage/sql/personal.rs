@@ -285,20 +285,20 @@ impl PersonalStore for SqlStore {
         let query = sqlx::query(sql!(concat!(
             "SELECT m.seq, m.sender_type, m.status, ", conversation_columns!(), ", ", membership_columns!(),
             " FROM im_message m JOIN im_conversation c ON c.conversation_id = m.conversation_id",
-            " JOIN im_member r ON r.conversation_id = m.conversation_id AND r.principal_type = ?",
-            " AND r.principal_id = ? AND r.status = 1 WHERE m.message_id = ? AND m.status <> 4"
+            " LEFT JOIN im_member r ON r.conversation_id = m.conversation_id AND r.principal_type = ?",
+            " AND r.principal_id = ? AND r.status = 1 WHERE m.message_id = ?"
         )));
         let query = query.bind(principal.kind.code()).bind(principal.id).bind(message.get());
         let Some(row) = bounded(query.fetch_optional(&self.pool)).await? else {
             return Ok(None);
         };
         let mut columns = Columns::<DB>::new(&row);
-        let (seq, sender, status) = (columns.seq()?, columns.small()?, columns.small()?);
+        let (seq, sender) = (columns.seq()?, columns.small()?);
+        let status = columns.status()?;
         let header = columns.header()?;
         columns.head()?;
-        let Some(membership) = columns.maybe_membership()? else {
-            return Ok(None);
-        };
+        let membership = columns.maybe_membership()?;
+        let shown = membership.is_some_and(|own| seq >= visibility::first_visible(&header, &own));
         let query = sqlx::query(sql!(concat!(
             "SELECT ", action_columns!(), " FROM im_user_action a WHERE a.principal_type = ? AND a.principal_id = ?
              AND a.action_type IN (1, 2, 3) AND a.message_id = ?"
@@ -309,8 +309,8 @@ impl PersonalStore for SqlStore {
         Ok(Some(Actionable {
             conversation_id: header.conversation_id,
             seq,
-            counts: sender != PrincipalType::System.code() && status != 3,
-            visible: seq >= visibility::first_visible(&header, &membership),
+            counts: sender != PrincipalType::System.code() && !status.is_gone(),
+            visible: shown && status != MessageStatus::Deleted,
             actions: actions.collect::<StoreResult<Vec<_>>>()?,
         }))
     }
@@ -325,8 +325,17 @@ impl PersonalStore for SqlStore {
         let (kind, id) = after.map_or((0, i64::MAX), |after| (after.action_type.code(), after.message_id.get()));
         let (first, last) = action_type.map_or((0, i16::MAX), |only| (only.code(), only.code()));
         let query = sqlx::query(sql!(concat!(
-            "SELECT ", action_columns!(), " FROM im_user_action a WHERE a.principal_type = ? AND a.principal_id = ?
+            "SELECT ", action_columns!(), " FROM im_user_action a
+             JOIN im_message m ON m.message_id = a.message_id AND m.status <> 4
+             JOIN im_conversation c ON c.conversation_id = a.conversation_id
+             JOIN im_member r ON r.conversation_id = a.conversation_id AND r.principal_type = a.principal_type
+             AND r.principal_id = a.principal_id AND r.status = 1 AND r.cleared_seq < a.seq
+             AND (c.history_visibility = 1 OR r.joined_seq <= a.seq)
+             WHERE a.principal_type = ? AND a.principal_id = ?
              AND a.action_type >= ? AND a.action_type <= ? AND a.status = 1
+             AND (a.action_type = 1 OR NOT EXISTS (SELECT 1 FROM im_user_action d
+             WHERE d.principal_type = a.principal_type AND d.principal_id = a.principal_id AND d.action_type = 1
+             AND d.message_id = a.message_id AND d.status = 1))
              AND (a.action_type > ? OR (a.action_type = ? AND a.message_id < ?))
              ORDER BY a.action_type, a.message_id DESC LIMIT ?"
         )));

@@ -326,6 +326,10 @@ impl Columns<'r> {
         }))
     }
 
+    pub(super) fn status(&mut self) -> StoreResult<MessageStatus> {
+        self.code(MessageStatus::from_code, "status")
+    }
+
     pub(super) fn message(&mut self) -> StoreResult<Message> {
         Ok(Message {
             message_id: self.message_id()?,
@@ -336,7 +340,7 @@ impl Columns<'r> {
             message_type: MessageType::parse(&self.text()?).map_err(|_| bad("message_type"))?,
             content: Content::trusted(&self.text()?),
             quoted_message_id: self.maybe_message_id()?,
-            status: self.code(MessageStatus::from_code, "status")?,
+            status: self.status()?,
             sent_at: self.time()?,
             edited_at: self.maybe_big()?.map(Timestamp::from_millis),
             change_seq: ChangeSeq::new(self.get()?),

@@ -31,7 +31,8 @@ pub(super) async fn set(
     ok(&view::Action::from(&rest.inbox.act(origin, act).await?))
 }
 
-/// `DELETE …/actions/{action_type}`: taken back, and kept as INACTIVE.
+/// `DELETE …/actions/{action_type}`: taken back, and kept as INACTIVE. Works for whatever one has set, also on a message that
+/// one may not see any more.
 pub(super) async fn unset(rest: Data<Rest>, caller: Caller, request: HttpRequest) -> Result<HttpResponse, Problem> {
     let act = Personal::Unset {
         message_id: message_id(&request)?,
@@ -41,7 +42,8 @@ pub(super) async fn unset(rest: Data<Rest>, caller: Caller, request: HttpRequest
     ok(&view::Action::from(&rest.inbox.act(origin, act).await?))
 }
 
-/// `GET /v1/me/actions?action_type=&limit=&cursor=`: the active ones, by type, then the newest message first.
+/// `GET /v1/me/actions?action_type=&limit=&cursor=`: the active ones on messages that the caller may see, by type,
+/// then the newest message first.
 pub(super) async fn list(rest: Data<Rest>, caller: Caller, request: HttpRequest) -> Result<HttpResponse, Problem> {
     let query = Query::of(&request)?;
     let limit = query.list_limit()?;
