@@ -9,6 +9,7 @@
 mod chart;
 #[path = "../support/closed_loop.rs"]
 mod closed_loop;
+#[expect(dead_code, reason = "shared with another benchmark, which needs more of it")]
 #[path = "../support/database.rs"]
 mod database;
 #[path = "../support/design.rs"]
@@ -18,9 +19,17 @@ mod report;
 #[path = "../support/row_lock.rs"]
 mod row_lock;
 mod segments;
+#[path = "../support/single_writer.rs"]
 mod single_writer;
 #[path = "../support/spread.rs"]
 mod spread;
+#[expect(
+    dead_code,
+    clippy::expect_used,
+    reason = "shared with the tests, which need more of it"
+)]
+#[path = "../../tests/support/database.rs"]
+mod test_database;
 
 use std::time::Duration;
 
@@ -28,13 +37,11 @@ use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use onescribe::storage::sql::OpenOptions;
 use redis::aio::MultiplexedConnection;
-use sqlx::{Connection, PgConnection};
 use tokio::runtime::Handle;
 
 use crate::design::{Acked, Sender};
 use crate::redis_counter::RedisCounter;
 use crate::report::Cell;
-use crate::row_lock::RowLock;
 use crate::segments::{SegmentSender, Segments};
 use crate::single_writer::SingleWriter;
 
@@ -94,7 +101,7 @@ struct World {
 impl World {
     async fn sender(&self, kind: Kind) -> Result<Box<dyn Sender>> {
         Ok(match kind {
-            Kind::RowLock => Box::new(RowLock::connect(&self.url).await?),
+            Kind::RowLock => row_lock::connect(&self.url).await?,
             Kind::Redis => Box::new(RedisCounter::connect(&self.url, self.redis.clone()).await?),
             Kind::Segments => Box::new(SegmentSender::connect(&self.url, self.segments.clone()).await?),
             Kind::SingleWriter => Box::new(self.single_writer.clone()),
@@ -106,8 +113,7 @@ impl World {
         let mut many = if kind == Kind::SingleWriter {
             self.single_writer.add_conversations(count).await?
         } else {
-            let mut connection = PgConnection::connect(&self.url).await?;
-            database::add_conversations(&mut connection, first, CONVERSATIONS + 1).await?
+            row_lock::add_conversations(&self.url, first, CONVERSATIONS + 1).await?
         };
         redis_counter::forget(&mut self.redis, &many).await?;
         let hot = many.pop().into_iter().collect();
@@ -130,7 +136,8 @@ fn main() -> Result<()> {
 }
 
 async fn bench(runtime: Handle) -> Result<()> {
-    let url = database::fresh(&database::OURS).await?;
+    let database = database::fresh(database::Kind::Postgres).await?;
+    let url = database.url.clone();
     let store = onescribe::storage::sql::open(&url, OpenOptions::default()).await?;
     let redis_url = std::env::var(REDIS_URL_VARIABLE).with_context(|| format!("{REDIS_URL_VARIABLE} is not set"))?;
     // Connections belong to the threads that use them.
@@ -160,6 +167,11 @@ async fn bench(runtime: Handle) -> Result<()> {
         RUN.as_millis()
     );
     report::print(&cells);
+    let (transactions, messages) = world.single_writer.written();
+    println!(
+        "\nours, over all cells: {:.1} messages in a transaction",
+        spread::float(messages) / spread::float(transactions)
+    );
     println!("\nchecked: {rows} rows, every acked message is stored as it was acked, no conversation has a hole");
     report::chart(&cells)
 }

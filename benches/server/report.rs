@@ -7,100 +7,124 @@ use hdrhistogram::Histogram;
 use plotters::prelude::SeriesLabelPosition;
 
 use crate::chart::{self, Line, Panel};
+use crate::place::{Measured, Place, Scenario};
+use crate::rival::{Rival, Runs};
 use crate::spread::{Spread, float, short};
-use crate::{RowLockReport, RowLockRuns, Scenario};
 
-/// The ratios that the project asks of itself.
-const BAR_MANY: f64 = 3.0;
-const BAR_HOT: f64 = 8.0;
-
-/// One run of one scenario.
-pub(crate) struct Measured {
-    pub(crate) acked_per_second: usize,
-    pub(crate) server_cpu_micros: f64,
-    /// Server, database, load.
-    pub(crate) cores: [f64; 3],
-    pub(crate) pushes: usize,
-    /// Microseconds.
-    pub(crate) latency: Histogram<u64>,
-}
-
-impl Measured {
-    fn latency_ms(&self, quantile: f64) -> String {
-        millis(&self.latency, quantile)
-    }
-}
-
-fn millis(latency: &Histogram<u64>, quantile: f64) -> String {
-    let micros = usize::try_from(latency.value_at_quantile(quantile)).unwrap_or_default();
-    short(float(micros) / 1e3)
+/// Milliseconds.
+fn quantile(latency: &Histogram<u64>, quantile: f64) -> f64 {
+    float(usize::try_from(latency.value_at_quantile(quantile)).unwrap_or_default()) / 1e3
 }
 
 /// Everything that was measured.
 pub(crate) struct Report<'a> {
-    pub(crate) scenarios: &'a [Scenario],
-    pub(crate) row_lock: &'a RowLockReport,
+    /// The first is the one that began empty.
+    pub(crate) places: &'a [Place],
+    pub(crate) rival: &'a Rival,
 }
 
 impl Report<'_> {
-    const fn row_lock_runs(&self, hot: bool) -> &RowLockRuns {
-        if hot { &self.row_lock.hot } else { &self.row_lock.many }
+    fn scenarios(&self) -> impl Iterator<Item = &Scenario> {
+        self.places.iter().flat_map(|place| &place.scenarios)
     }
 
-    fn row_lock(&self, hot: bool) -> Spread {
-        Spread::of(&self.row_lock_runs(hot).rates)
+    const fn row_lock(&self, hot: bool) -> &Runs {
+        if hot { &self.rival.hot } else { &self.rival.many }
     }
 
     /// Tables in Markdown.
     pub(crate) fn print(&self) {
+        let rounds = self.rival.many.rates.len();
+        println!("\nAt saturation, median [min–max] of {rounds} interleaved rounds:\n");
         println!(
-            "\nAt saturation, median [min–max] of {} interleaved rounds:\n",
-            self.row_lock.many.rates.len()
-        );
-        println!(
-            "| scenario | acked/s | server CPU µs per acked | cores: server / database / load | row lock, no network: \
-             stored/s | ratio | bar |"
+            "| scenario | acked/s | server CPU µs per acked | cores: server / database / load | log flushes, round trips \
+             per acked | row lock, no network: stored/s | ratio |"
         );
         println!("|---|--:|--:|--:|--:|--:|--:|");
-        for scenario in self.scenarios {
-            let rate = spread(scenario, |run| float(run.acked_per_second));
-            let row_lock = self.row_lock(scenario.hot);
-            let cores =
-                [0, 1, 2].map(|part| spread(scenario, |run| run.cores.get(part).copied().unwrap_or_default()).median);
-            let [server, database, load] = cores;
-            println!(
-                "| {} | {rate} | {} | {server:.2} / {database:.2} / {load:.2} | {row_lock} | {:.1} × | ≥ {} × |",
-                scenario.name,
-                spread(scenario, |run| run.server_cpu_micros),
-                rate.median / row_lock.median,
-                if scenario.hot { BAR_HOT } else { BAR_MANY },
-            );
+        for place in self.places {
+            for scenario in &place.scenarios {
+                self.print_saturation(place, scenario);
+            }
         }
-        for (name, hot) in [("1,000 conversations", false), ("1 hot conversation", true)] {
-            let latency = &self.row_lock_runs(hot).latency;
-            println!(
-                "\nRow lock on {name}: p50 {} ms, p99 {} ms",
-                millis(latency, 0.5),
-                millis(latency, 0.99)
-            );
+        self.print_ratios();
+        for (name, runs) in [
+            ("1,000 conversations", &self.rival.many),
+            ("1 hot conversation", &self.rival.hot),
+            ("1,000 conversations, one connection", &self.rival.idle),
+        ] {
+            if !runs.rates.is_empty() {
+                let [p50, p99] = [0.5, 0.99].map(|at| short(quantile(&runs.latency, at)));
+                let rate = Spread::of(&runs.rates);
+                println!("\nRow lock on {name}: {rate} stored/s, p50 {p50} ms, p99 {p99} ms");
+            }
         }
-        println!("\nAt half of that, at a fixed rate, latency from the planned time:\n");
+        self.print_fixed_rates();
+    }
+
+    fn print_saturation(&self, place: &Place, scenario: &Scenario) {
+        let rate = spread(scenario, |run| float(run.acked_per_second));
+        let rival = Spread::of(&self.row_lock(scenario.hot).rates);
+        let [server, database, load] =
+            [0, 1, 2].map(|part| spread(scenario, |run| run.cores.get(part).copied().unwrap_or_default()).median);
+        let counted = [0, 1].map(|at| {
+            let counts = |run: &Measured| run.counted.and_then(|counted| counted.get(at).copied());
+            let counts: Option<Vec<f64>> = scenario.closed.iter().map(counts).collect();
+            counts.map_or_else(|| "–".to_owned(), |counts| format!("{:.4}", Spread::of(&counts).median))
+        });
         println!(
-            "| scenario | planned/s | acked/s | ack p50 ms | p99 ms | p99.9 ms | server CPU µs per acked | pushes/s |"
+            "| {}, {} messages before | {rate} | {} | {server:.2} / {database:.2} / {load:.2} | {} | {rival} | {:.1} × |",
+            scenario.name,
+            place.rows,
+            spread(scenario, |run| run.server_cpu_micros),
+            counted.join(", "),
+            rate.median / rival.median,
         );
-        println!("|---|--:|--:|--:|--:|--:|--:|--:|");
-        for scenario in self.scenarios {
-            if let Some((planned, run)) = &scenario.half {
+    }
+
+    /// Between the scenarios of one place, and between the places.
+    fn print_ratios(&self) {
+        let rate = |scenario: &Scenario| spread(scenario, |run| float(run.acked_per_second)).median;
+        let first = |place: &Place| place.scenarios.first().map(rate);
+        let Some((empty, Some(of_empty))) = self.places.first().map(|place| (place, first(place))) else {
+            return;
+        };
+        for scenario in empty.scenarios.iter().filter(|scenario| scenario.hot) {
+            println!(
+                "\n{} ÷ 1,000 conversations: {:.2}",
+                scenario.name,
+                rate(scenario) / of_empty
+            );
+        }
+        for filled in self.places.iter().skip(1) {
+            if let Some(of_filled) = first(filled) {
+                println!("\n{} messages before ÷ none: {:.2}", filled.rows, of_filled / of_empty);
+            }
+        }
+    }
+
+    fn print_fixed_rates(&self) {
+        let idle = quantile(&self.rival.idle.latency, 0.5);
+        println!("\nAt fixed rates, latency from the planned time:\n");
+        println!(
+            "| scenario | rate | planned/s | acked/s | ack p50 ms | p99 ms | p99.9 ms | p99 ÷ p50 | p50 ÷ row lock, one \
+             connection | server CPU µs per acked | pushes/s |"
+        );
+        println!("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
+        for scenario in self.scenarios() {
+            for (name, planned, run) in &scenario.fixed {
+                let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|at| quantile(&run.latency, at));
                 println!(
-                    "| {} | {} | {} | {} | {} | {} | {:.1} | {} |",
+                    "| {} | {name} | {} | {} | {} | {} | {} | {:.1} | {:.1} | {:.1} | {} |",
                     scenario.name,
                     short(float(*planned)),
                     short(float(run.acked_per_second)),
-                    run.latency_ms(0.5),
-                    run.latency_ms(0.99),
-                    run.latency_ms(0.999),
+                    short(p50),
+                    short(p99),
+                    short(p999),
+                    p99 / p50,
+                    p50 / idle,
                     run.server_cpu_micros,
-                    short(float(run.pushes) / (crate::WARM_UP + crate::HALF_LOAD_COUNTED).as_secs_f64()),
+                    short(run.pushes_per_second),
                 );
             }
         }
@@ -109,22 +133,22 @@ impl Report<'_> {
     /// `benches/charts/server.svg`
     pub(crate) fn chart(&self) -> Result<()> {
         let server = |scenario: &Scenario| Some(spread(scenario, |run| float(run.acked_per_second)).median);
-        let row_lock = |scenario: &Scenario| Some(self.row_lock(scenario.hot).median);
+        let row_lock = |scenario: &Scenario| Some(Spread::of(&self.row_lock(scenario.hot).rates).median);
         let panel = Panel {
             title: "acked messages/s".to_owned(),
             x_name: String::new(),
-            x_labels: self.scenarios.iter().map(|scenario| scenario.name.to_owned()).collect(),
+            x_labels: self.scenarios().map(|scenario| scenario.name.to_owned()).collect(),
             y_from: 100.0,
             logarithmic: true,
             legend: SeriesLabelPosition::UpperLeft,
             lines: vec![
                 Line {
                     name: "whole server over WebSocket".to_owned(),
-                    values: self.scenarios.iter().map(server).collect(),
+                    values: self.scenarios().map(server).collect(),
                 },
                 Line {
                     name: "row lock, no network".to_owned(),
-                    values: self.scenarios.iter().map(row_lock).collect(),
+                    values: self.scenarios().map(row_lock).collect(),
                 },
             ],
         };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use sqlx::{Connection, PgConnection};
+use sqlx::{Connection, MySqlConnection, PgConnection};
 
 /// A clock tick of `/proc`: 100 a second on every Linux that we know.
 const TICK: Duration = Duration::from_millis(10);
@@ -49,13 +49,24 @@ fn stat(pid: u32) -> Option<Stat> {
     })
 }
 
-/// The main process of a database on this machine, if it may be known.
-pub(crate) async fn postgres(url: &str) -> Option<u32> {
-    let mut connection = PgConnection::connect(url).await.ok()?;
-    let folder: String = sqlx::query_scalar("SHOW data_directory")
-        .fetch_one(&mut connection)
-        .await
-        .ok()?;
-    let file = std::fs::read_to_string(format!("{folder}/postmaster.pid")).ok()?;
+/// The main process of a database server on this machine, if it may be known.
+pub(crate) async fn database(url: &str) -> Option<u32> {
+    let file = match url.split(':').next() {
+        Some("postgres") => {
+            let mut connection = PgConnection::connect(url).await.ok()?;
+            let folder: String = sqlx::query_scalar("SHOW data_directory")
+                .fetch_one(&mut connection)
+                .await
+                .ok()?;
+            format!("{folder}/postmaster.pid")
+        }
+        Some("mysql") => {
+            let mut connection = MySqlConnection::connect(url).await.ok()?;
+            let query = sqlx::query_scalar("SELECT CAST(@@pid_file AS CHAR)");
+            query.fetch_one(&mut connection).await.ok()?
+        }
+        _ => return None,
+    };
+    let file = std::fs::read_to_string(file).ok()?;
     file.lines().next()?.trim().parse().ok()
 }

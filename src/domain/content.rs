@@ -113,9 +113,9 @@ impl Content {
     /// # Errors
     /// [`DomainError::Invalid`] names the field; [`DomainError::ContentTooLarge`] when over `bytes_max`.
     pub fn parse(raw: &str, message_type: &MessageType, bytes_max: usize) -> Result<Self, DomainError> {
-        let content = Self::compact(raw, bytes_max)?;
-        content.check(message_type)?;
-        Ok(content)
+        let compact = compacted(raw, bytes_max)?;
+        rules(&object(&compact)?, message_type)?;
+        Ok(Self(compact.into()))
     }
 
     /// The first half of [`Content::parse`], for a door that does not know the type (an edit): any JSON object.
@@ -123,14 +123,8 @@ impl Content {
     /// # Errors
     /// As [`Content::parse`].
     pub fn compact(raw: &str, bytes_max: usize) -> Result<Self, DomainError> {
-        let compact = json::compact("content", raw)?;
-        if compact.len() > bytes_max {
-            return Err(DomainError::ContentTooLarge {
-                bytes: compact.len(),
-                max: bytes_max,
-            });
-        }
-        Object::parse(&compact).ok_or(InvalidField::new("content", "must be a JSON object"))?;
+        let compact = compacted(raw, bytes_max)?;
+        object(&compact)?;
         Ok(Self(compact.into()))
     }
 
@@ -139,31 +133,7 @@ impl Content {
     /// # Errors
     /// [`InvalidField`] names the field.
     pub fn check(&self, message_type: &MessageType) -> Result<(), InvalidField> {
-        let object = Object::parse(&self.0).ok_or(InvalidField::new("content", "must be a JSON object"))?;
-        match message_type {
-            MessageType::Text => text_rules(&object)?,
-            MessageType::Attachment(_) => attachment_rules(&object)?,
-            MessageType::Card => {
-                object
-                    .text("card_type")
-                    .ok_or(InvalidField::new("content.card_type", "must be a string"))?;
-                object
-                    .get("card_data")
-                    .ok_or(InvalidField::new("content.card_data", "is required"))?;
-            }
-            MessageType::Encrypted => {
-                let text = object.text("ciphertext").filter(|text| is_base64(text));
-                text.ok_or(InvalidField::new("content.ciphertext", "must be a base64 string"))?;
-            }
-            MessageType::System | MessageType::Notification => {
-                return Err(InvalidField::new(
-                    "message_type",
-                    "SYSTEM and NOTIFICATION are made by the server",
-                ));
-            }
-            MessageType::Other(_) => {}
-        }
-        Ok(())
+        rules(&object(&self.0)?, message_type)
     }
 
     /// Whom a message of this type with this content mentions.
@@ -194,6 +164,49 @@ impl Content {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+fn compacted(raw: &str, bytes_max: usize) -> Result<String, DomainError> {
+    let compact = json::compact("content", raw)?;
+    if compact.len() > bytes_max {
+        return Err(DomainError::ContentTooLarge {
+            bytes: compact.len(),
+            max: bytes_max,
+        });
+    }
+    Ok(compact)
+}
+
+fn object(compact: &str) -> Result<Object<'_>, InvalidField> {
+    Object::parse(compact).ok_or(InvalidField::new("content", "must be a JSON object"))
+}
+
+/// The rules of a type.
+fn rules(object: &Object<'_>, message_type: &MessageType) -> Result<(), InvalidField> {
+    match message_type {
+        MessageType::Text => text_rules(object)?,
+        MessageType::Attachment(_) => attachment_rules(object)?,
+        MessageType::Card => {
+            object
+                .text("card_type")
+                .ok_or(InvalidField::new("content.card_type", "must be a string"))?;
+            object
+                .get("card_data")
+                .ok_or(InvalidField::new("content.card_data", "is required"))?;
+        }
+        MessageType::Encrypted => {
+            let text = object.text("ciphertext").filter(|text| is_base64(text));
+            text.ok_or(InvalidField::new("content.ciphertext", "must be a base64 string"))?;
+        }
+        MessageType::System | MessageType::Notification => {
+            return Err(InvalidField::new(
+                "message_type",
+                "SYSTEM and NOTIFICATION are made by the server",
+            ));
+        }
+        MessageType::Other(_) => {}
+    }
+    Ok(())
 }
 
 /// The members of a JSON object; the last of repeated keys counts, as in JavaScript.

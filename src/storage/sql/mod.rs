@@ -49,7 +49,7 @@ use dialect::Dialect;
 
 use commit::SqlWriter;
 
-use super::{Durability, Store, StoreError, StoreResult, Writer};
+use super::{Commit, Durability, Store, StoreError, StoreResult, Writer};
 
 /// The longest that a read or a small write may take, waiting for a connection included.
 const STATEMENT_WAIT_MAX: Duration = Duration::from_secs(10);
@@ -114,6 +114,16 @@ impl Store for SqlStore {
         drop(timeout(STATEMENT_WAIT_MAX, self.pool.close()).await);
     }
 }
+}
+
+/// Puts together what a lane sends to PostgreSQL for plain sends, sorted by conversation, and sends nothing. Answers how
+/// many rows it would write. For the benchmarks, which count what this costs.
+#[must_use]
+pub fn assemble(commits: &[Commit]) -> usize {
+    let commits: Vec<&Commit> = commits.iter().collect();
+    let sends = sends::Sends::of(&commits);
+    drop(postgres::query_of(&sends));
+    sends.heads.len() + sends.messages.len() + sends.reads.len()
 }
 
 /// Waits for a statement, but not for ever.

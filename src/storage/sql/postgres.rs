@@ -132,6 +132,12 @@ fn bind_reads<'q>(query: Query<'q>, reads: &[ReadRow]) -> Query<'q> {
         .bind(column(reads, |row| row.count_no.get()))
 }
 
+/// The one statement of plain sends, with everything that it writes.
+pub(super) fn query_of<'q>(sends: &Sends<'_>) -> Query<'q> {
+    let query = bind_messages(bind_heads(sqlx::query(SENDS), &sends.heads), &sends.messages);
+    bind_reads(query, &sends.reads)
+}
+
 async fn setting(connection: &mut PgConnection, name: &'static str) -> Result<String, sqlx::Error> {
     let row = sqlx::query("SELECT current_setting($1)")
         .bind(name)
@@ -236,8 +242,7 @@ impl Dialect for Postgres {
     }
 
     async fn one_statement(connection: &mut PgConnection, sends: &Sends<'_>) -> Result<Vec<i64>, sqlx::Error> {
-        let query = bind_messages(bind_heads(sqlx::query(SENDS), &sends.heads), &sends.messages);
-        let rows = bind_reads(query, &sends.reads).fetch_all(connection).await?;
+        let rows = query_of(sends).fetch_all(connection).await?;
         rows.iter().map(|row| row.try_get(0)).collect()
     }
 }

@@ -3,6 +3,7 @@
 //! and moves the sender's read position.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use actix::Arbiter;
@@ -20,7 +21,7 @@ use onescribe::domain::{
 };
 use onescribe::ids::Ids;
 use onescribe::routing::{Bus, Registry};
-use onescribe::storage::Store;
+use onescribe::storage::{Commit, CommitResult, Store, Writer};
 use tokio::sync::oneshot;
 
 use crate::design::{Acked, Draft, MEMBERS, Sender};
@@ -37,21 +38,44 @@ impl Publisher for Silence {
     fn answer(&self, _: SessionReply, _: Answer) {}
 }
 
+/// What the lanes have handed to the database.
+#[derive(Default)]
+struct Written {
+    transactions: AtomicUsize,
+    messages: AtomicUsize,
+}
+
+/// A lane's writer that counts. A call is one transaction unless something is refused.
+struct Counting(Box<dyn Writer>, Arc<Written>);
+
+#[async_trait]
+impl Writer for Counting {
+    async fn commit(&mut self, commits: &[Commit]) -> Vec<CommitResult> {
+        let messages = commits.iter().map(|commit| commit.events.len()).sum();
+        self.1.transactions.fetch_add(1, Ordering::Relaxed);
+        self.1.messages.fetch_add(messages, Ordering::Relaxed);
+        self.0.commit(commits).await
+    }
+}
+
 /// The running write path.
 #[derive(Clone)]
 pub(crate) struct SingleWriter {
     bus: Arc<dyn Bus>,
     ids: Arc<Ids>,
+    written: Arc<Written>,
 }
 
 impl SingleWriter {
     /// Starts actors and lanes on arbiters of the current actix system.
     pub(crate) fn start(store: Arc<dyn Store>) -> Result<Self> {
         let arbiters: Vec<_> = (0..ARBITERS).map(|_| Arbiter::new().handle()).collect();
+        let written = Arc::<Written>::default();
         let (committer, lanes) = Committer::new(store.lanes());
         for (lane, arbiter) in lanes.into_iter().zip(arbiters.iter().cycle()) {
-            let store = Arc::clone(&store);
-            arbiter.spawn(run_lane(lane, move || store.writer()));
+            let (store, written) = (Arc::clone(&store), Arc::clone(&written));
+            let writer = move || -> Box<dyn Writer> { Box::new(Counting(store.writer(), Arc::clone(&written))) };
+            arbiter.spawn(run_lane(lane, writer));
         }
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let flake = Snowflake::new(1, Timestamp::from_millis(0)).context("worker 1 is a worker")?;
@@ -64,7 +88,13 @@ impl SingleWriter {
             publisher: Arc::new(Silence),
         };
         let bus = Arc::new(Registry::new(arbiters, Arc::new(parts), IDLE_AFTER));
-        Ok(Self { bus, ids })
+        Ok(Self { bus, ids, written })
+    }
+
+    /// How many transactions the lanes have handed to the database so far, and how many messages.
+    pub(crate) fn written(&self) -> (usize, usize) {
+        let Written { transactions, messages } = &*self.written;
+        (transactions.load(Ordering::Relaxed), messages.load(Ordering::Relaxed))
     }
 
     /// Makes groups of [`MEMBERS`] users.
