@@ -159,12 +159,16 @@ impl ConversationWriter {
     }
 
     /// Serves one batch. Every pending command is answered when this returns.
+    ///
+    /// What a batch needs seldom is boxed: this future is made, moved and freed for every batch.
     pub async fn serve(&mut self, pending: Vec<Pending>) {
-        match self.load().await {
-            Ok(found) => self.publish(found.into_iter().map(Step::Event).collect()).await,
-            Err(error) => {
-                tracing::warn!(conversation_id = %self.id, %error, "a conversation could not be loaded");
-                return answer_all(pending, std::iter::repeat(Err(CommandError::Unavailable)));
+        if matches!(self.memory, Memory::Unloaded(_)) {
+            match Box::pin(self.load()).await {
+                Ok(found) => self.publish(found.into_iter().map(Step::Event).collect()).await,
+                Err(error) => {
+                    tracing::warn!(conversation_id = %self.id, %error, "a conversation could not be loaded");
+                    return answer_all(pending, std::iter::repeat(Err(CommandError::Unavailable)));
+                }
             }
         }
         let mut facts = Facts::default();
@@ -172,7 +176,7 @@ impl ConversationWriter {
         loop {
             let mut planned = match self.plan(&pending, &facts) {
                 Plan::Ready(planned) => planned,
-                Plan::Needs(needs) => match self.fetch(needs, &mut facts).await {
+                Plan::Needs(needs) => match Box::pin(self.fetch(needs, &mut facts)).await {
                     Ok(()) => continue,
                     Err(error) => {
                         tracing::warn!(conversation_id = %self.id, %error, "a look-up before a decision failed");
@@ -187,14 +191,14 @@ impl ConversationWriter {
                 Ok(()) => return self.committed(pending, planned, batch).await,
                 Err(Some(CommitError::KeyTaken)) if key_rounds < KEY_ROUNDS_MAX => {
                     key_rounds += 1;
-                    if self.fetch_keys(&pending, &mut facts).await.is_err() {
+                    if Box::pin(self.fetch_keys(&pending, &mut facts)).await.is_err() {
                         return answer_all(
                             pending,
                             planned.answers_without_commit(&CommandError::Unavailable).into_iter(),
                         );
                     }
                 }
-                Err(error) => return self.not_committed(pending, planned, batch, error).await,
+                Err(error) => return Box::pin(self.not_committed(pending, planned, batch, error)).await,
             }
         }
     }

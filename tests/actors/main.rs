@@ -3,4 +3,5 @@
 
 mod recovery;
 mod senders;
+mod sizes;
 mod world;
