@@ -50,7 +50,7 @@ struct Doors {
     handle: ServerHandle,
     serving: JoinHandle<std::io::Result<()>>,
     reminders: JoinHandle<()>,
-    rates: JoinHandle<()>,
+    keepers: [JoinHandle<()>; 2],
     /// Dropped, it stops the reminders.
     watching: oneshot::Sender<()>,
 }
@@ -102,7 +102,7 @@ impl Server {
     pub async fn stop(self) {
         let doors = self.doors;
         doors.health.begin_draining();
-        doors.rates.abort();
+        doors.keepers.iter().for_each(JoinHandle::abort);
         tracing::info!("stopping: no new sessions, finishing what was accepted");
         drop(doors.watching);
         let reminders = doors.reminders.abort_handle();
@@ -128,6 +128,7 @@ fn deliver(config: &Config, store: &Arc<dyn Store>) -> Delivery {
             bytes: config.limits.outbound_bytes,
             age: Duration::from_secs(config.limits.outbound_secs),
         },
+        bytes_total: config.limits.outbound_total_bytes,
         heartbeat: Duration::from_secs(config.server.heartbeat_secs),
     };
     Delivery::new(Arc::<dyn Store>::clone(store), Arc::new(SystemClock), options)
@@ -180,7 +181,13 @@ fn open_doors(
     let doors = Doors {
         reminders: actix_rt::spawn(remind(reminders, Arc::clone(&delivery), stop)),
         watching,
-        rates: actix_rt::spawn(async move { rates.keep().await }),
+        keepers: [
+            actix_rt::spawn(async move { rates.keep().await }),
+            actix_rt::spawn({
+                let delivery = Arc::clone(&delivery);
+                async move { delivery.keep_within_bounds().await }
+            }),
+        ],
         delivery,
         health,
         handle,

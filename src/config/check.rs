@@ -139,6 +139,11 @@ fn limits(reader: &mut Reader) -> Limits {
         content_bytes: reader.number("limits.content_bytes", default.content_bytes, 256..=CONTENT_BYTES_MAX),
         frame_bytes: reader.number("limits.frame_bytes", default.frame_bytes, 512..=FRAME_BYTES_MAX),
         outbound_bytes: reader.number("limits.outbound_bytes", default.outbound_bytes, 1_024..=1 << 30),
+        outbound_total_bytes: reader.number(
+            "limits.outbound_total_bytes",
+            default.outbound_total_bytes,
+            1_024..=1 << 40,
+        ),
         outbound_secs: reader.number("limits.outbound_secs", default.outbound_secs, 1..=SECS_MAX),
         backlog_bytes: reader.number("limits.backlog_bytes", default.backlog_bytes, 1 << 20..=1 << 40),
         acks_per_frame: reader.number("limits.acks_per_frame", default.acks_per_frame, 1..=10_000),
@@ -189,6 +194,15 @@ fn together(config: &Config, reader: &mut Reader) {
             format_args!(
                 "must be greater than limits.content_bytes ({}), or no message of full size fits into a frame",
                 limits.content_bytes
+            ),
+        );
+    }
+    if limits.outbound_total_bytes < limits.outbound_bytes {
+        reader.complain(
+            "limits.outbound_total_bytes",
+            format_args!(
+                "must not be less than limits.outbound_bytes ({})",
+                limits.outbound_bytes
             ),
         );
     }

@@ -121,6 +121,8 @@ pub struct Limits {
     pub frame_bytes: usize,
     /// What may wait for one connection before it is closed with 4008.
     pub outbound_bytes: usize,
+    /// What may wait for all connections together before the slowest are closed with 4008.
+    pub outbound_total_bytes: usize,
     /// How old the oldest thing that waits for one connection may become before it is closed with 4008.
     pub outbound_secs: u64,
     /// Content of all messages that wait to be stored; more is `overloaded`.
@@ -285,6 +287,7 @@ impl Default for Limits {
             content_bytes: 65_536,
             frame_bytes: 131_072,
             outbound_bytes: 2_097_152,
+            outbound_total_bytes: 268_435_456,
             outbound_secs: 30,
             backlog_bytes: 134_217_728,
             acks_per_frame: 500,

@@ -6,6 +6,7 @@
 //! Invariants: INV-SEQ-3 (live events reach a session in seq order), INV-VIS-1 (nothing that follows a removal reaches
 //! the removed).
 
+mod budget;
 pub mod fan;
 pub mod hub;
 pub mod outbox;
@@ -27,6 +28,8 @@ pub use shared::{HubHandle, LOADS_MAX};
 pub struct Options {
     /// What may wait for one connection.
     pub bounds: outbox::Bounds,
+    /// What may wait for all connections together (`limits.outbound_total_bytes`).
+    pub bytes_total: usize,
     /// `server.heartbeat_secs`
     pub heartbeat: Duration,
 }

@@ -226,14 +226,24 @@ impl Outbox {
 
     /// Does the oldest frame wait for too long?
     pub fn is_stale(&self, now: Instant) -> bool {
-        let state = self.lock();
-        let oldest = state.frames.front().map(|(_, since)| now.duration_since(*since));
-        state.stage == Stage::Open && oldest.is_some_and(|age| age > self.bounds.age)
+        self.waits_for(now) > self.bounds.age
     }
 
     /// How much waits.
     pub fn bytes(&self) -> usize {
         self.lock().bytes
+    }
+
+    /// How long the oldest frame has waited.
+    pub fn waits_for(&self, now: Instant) -> Duration {
+        let state = self.lock();
+        let oldest = state.frames.front().filter(|_| state.stage == Stage::Open);
+        oldest.map_or(Duration::ZERO, |(_, since)| now.duration_since(*since))
+    }
+
+    /// Looks at every frame that waits.
+    pub fn each_frame(&self, look: impl FnMut(&Bytes)) {
+        self.lock().frames.iter().map(|(frame, _)| frame).for_each(look);
     }
 
     /// May something still be queued?

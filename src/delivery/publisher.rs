@@ -9,6 +9,7 @@ use dashmap::DashMap;
 use tokio::time::Instant;
 
 use super::Options;
+use super::budget::{self, LOOK_EVERY};
 use super::fan::{self, Fan, Item};
 use super::hub::{Answered, Deliver};
 use super::outbox::{CONTROL_GRACE, Outbox};
@@ -113,6 +114,21 @@ impl Delivery {
     pub fn is_connected(&self, principal: Principal, device: &DeviceId) -> bool {
         let session = self.shared.sessions.of_device(principal, device);
         session.is_some_and(|session| session.outbox().is_open())
+    }
+
+    /// Keeps what waits for all connections together within its bound; never comes back.
+    pub async fn keep_within_bounds(&self) {
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            let all = self.connections.iter().map(|connection| Arc::clone(&connection));
+            let cut = budget::relieve(all, self.shared.options.bytes_total, Instant::now());
+            if cut > 0 {
+                tracing::warn!(
+                    cut,
+                    "more than limits.outbound_total_bytes was waiting: slow clients will sync"
+                );
+            }
+        }
     }
 
     /// How many bytes may wait for one connection.

@@ -9,8 +9,6 @@ use crate::transport::rest::as_member;
 
 /// The largest body of a sync: the most cursors that it may name, at about 100 bytes each.
 pub(super) const SYNC_BODY_BYTES_MAX: usize = 2 * 1024 * 1024;
-/// About so large is a REST answer at the most, but for one message and one change that always have room.
-pub(super) const SYNC_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// The service's question. `device`: the one that asks, where the request need not name it.
 pub(super) fn query(ask: Ask, device: Option<&DeviceId>, bytes_max: usize) -> Result<SyncQuery, InvalidField> {

@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
+use onescribe::config::SecretString;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::socket::{Socket, words};
-use super::world::World;
+use super::world::{ADMIN_KEY, World, user_token};
 
 /// More than the kernel holds for one connection.
-const BURST: usize = 120;
+const BURST: usize = 60;
+/// How long a token lasts that ends in the middle of it.
+const EXPIRY: Duration = Duration::from_secs(3);
 
 #[actix_web::test]
 async fn b87_a_slow_client_is_told_4008_and_the_others_get_everything() {
@@ -70,25 +73,57 @@ async fn b87_large_answers_that_are_asked_for_at_once_do_not_cut_whoever_asks() 
     world.stop().await;
 }
 
+/// Whatever is queued, and whichever word it is: replaced, kicked, disabled, expired, and the end of the server.
 #[actix_web::test]
 async fn control_acts_within_a_second_on_a_connection_whose_writer_is_stuck() {
-    let world = World::start_with(|config| config.limits.outbound_bytes = 64 << 20).await;
+    let world = World::start_with(|config| {
+        config.limits.outbound_bytes = 64 << 20;
+        config.admin.api_key = Some(SecretString::from(ADMIN_KEY));
+    })
+    .await;
     let (ann, bob) = (world.user(1), world.user(2));
-    let room = ann.group(&[&bob]).await;
-    let mut stuck = Socket::hello(&world, &bob, "phone").await;
+    let others = [3, 4, 5, 6].map(|id| world.user(id));
+    let room = ann
+        .group(&[&[&bob][..], &others.iter().collect::<Vec<_>>()].concat())
+        .await;
+    let expiring = others[2].with_token(&user_token("5", EXPIRY.as_millis().try_into().unwrap()));
+    let begin = Instant::now();
+    let callers = [&bob, &others[0], &others[1], &expiring, &others[3]];
+    let mut stuck = Vec::new();
+    for caller in callers {
+        stuck.push(Socket::hello(&world, caller, "phone").await);
+    }
     for n in 0..BURST {
         ann.say(&room, &format!("{n} {}", "y".repeat(60_000))).await;
     }
     let mut new = Socket::hello(&world, &bob, "phone").await;
     new.pushed().await;
+    others[0].delete("/v1/me/devices/phone").await;
+    let disabled = json!({"status": "DISABLED"});
+    world.admin().put("/admin/v1/users/4", &disabled).await.ok(200);
+    sleep(EXPIRY.saturating_sub(begin.elapsed())).await;
     sleep(Duration::from_millis(1_300)).await;
-    // What the kernel had taken is still read, then the connection is over: the rest is not waited for.
+    let mut last = stuck.pop().unwrap();
+    for (at, mut stuck) in stuck.into_iter().enumerate() {
+        let read = read_out(&mut stuck).await;
+        assert!(read < BURST, "{read} were sent to connection {at} after its end");
+    }
+    let begin = Instant::now();
+    world.stop().await;
+    assert!(
+        begin.elapsed() < Duration::from_secs(8),
+        "a stuck client held the shutdown up"
+    );
+    assert!(read_out(&mut last).await < BURST);
+}
+
+/// What the kernel had taken is still read, then the connection is over: the rest is not waited for.
+async fn read_out(socket: &mut Socket) -> usize {
     let mut read = 0;
-    while stuck.frame().await.is_ok() {
+    while socket.frame().await.is_ok() {
         read += 1;
     }
-    assert!(read < BURST, "{read} were sent to a replaced connection");
-    world.stop().await;
+    read
 }
 
 #[actix_web::test]

@@ -61,6 +61,7 @@ const PLACES: &[(&str, &[&str], &str)] = &[
         "domain: content is JSON that is passed through as it came (RawValue), so its rules read it as such",
     ),
     ("sha2", &["domain/chain", EVERYWHERE], "domain: fingerprints are a rule"),
+    ("socket2", &["transport/ws"], "what the kernel may hold for a socket"),
     ("sqlx", &["storage/sql"], "no row and no statement leaves storage/sql"),
     ("thiserror", &["domain", EVERYWHERE], "errors are types"),
     (

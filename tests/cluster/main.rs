@@ -16,9 +16,11 @@ mod outage;
 mod reminders;
 mod shutdown;
 mod slow_client;
+mod stalled_database;
 mod stopped_process;
 mod stores;
 #[path = "../support/mod.rs"]
 mod support;
+mod thousands;
 mod two_processes;
 mod workload;

@@ -29,7 +29,7 @@ const FILL: usize = 100;
 const GROWTH_KIB_MAX: u64 = 8 * 1024;
 /// No message takes longer to its sender and to a neighbour. A server that waited for the process would take the ten
 /// seconds that a slow client gets.
-const DELAY_MAX: Duration = Duration::from_secs(5);
+pub(crate) const DELAY_MAX: Duration = Duration::from_secs(5);
 /// Between two messages while the process's time runs out.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -54,11 +54,11 @@ async fn a_process_that_is_stopped_is_cut_and_holds_nobody_up_and_then_reads_wha
         traffic.say(LARGE).await;
     }
     // By now the caches of the server are full as well.
-    let memory = memory_kib(&server);
+    let memory = server.memory_kib();
     patiently("the end of the stopped process's connection", async {
         while process.is_served() {
             traffic.say(LARGE).await;
-            let grown = memory_kib(&server).saturating_sub(memory);
+            let grown = server.memory_kib().saturating_sub(memory);
             assert!(grown < GROWTH_KIB_MAX, "the server grew by {grown} KiB");
             sleep(PAUSE).await;
         }
@@ -83,17 +83,17 @@ async fn a_process_that_is_stopped_is_cut_and_holds_nobody_up_and_then_reads_wha
     server.assert_no_panic();
 }
 
-/// A sender and a neighbour of the process.
-struct Traffic {
+/// A sender and a neighbour of whoever is in trouble.
+pub(crate) struct Traffic {
     sender: Client,
     live: Receiver,
     room: String,
     posted: Vec<Posted>,
-    slowest: Duration,
+    pub(crate) slowest: Duration,
 }
 
 impl Traffic {
-    async fn start(url: &str, rooms: &Rooms) -> Self {
+    pub(crate) async fn start(url: &str, rooms: &Rooms) -> Self {
         let mut live = Receiver::new(3, rooms);
         live.connect(url).await;
         Self {
@@ -106,7 +106,7 @@ impl Traffic {
     }
 
     /// One message, until its sender has the ack and the neighbour the push.
-    async fn say(&mut self, size: usize) {
+    pub(crate) async fn say(&mut self, size: usize) {
         let (key, text) = (format!("key {}", self.posted.len()), "x".repeat(size));
         let begin = Instant::now();
         let frame = self.sender.send(&self.room, &key, &text).await;
@@ -228,12 +228,4 @@ fn connections() -> Vec<Vec<String>> {
     let table = fs::read_to_string("/proc/net/tcp").unwrap();
     let words = |line: &str| line.split_whitespace().map(str::to_owned).collect();
     table.lines().skip(1).map(words).collect()
-}
-
-/// What the server has in memory.
-fn memory_kib(server: &Server) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", server.pid().as_raw_pid())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|line| line.split_whitespace().next());
-    kib.and_then(|kib| kib.parse().ok()).expect("a number of KiB")
 }

@@ -61,6 +61,7 @@ impl Stack {
         let ids = Arc::new(Ids::new(clock.clone(), flake, Timestamp::from_millis(i64::MAX)));
         let options = Options {
             bounds: BOUNDS,
+            bytes_total: usize::MAX,
             heartbeat: HOUR,
         };
         let delivery = Arc::new(Delivery::new(store.clone(), clock.clone(), options));

@@ -6,6 +6,7 @@
 pub(crate) mod client;
 #[expect(dead_code, reason = "other test binaries look into its folder")]
 pub(crate) mod database;
+pub(crate) mod light;
 pub(crate) mod proxy;
 pub(crate) mod rest;
 pub(crate) mod server;

@@ -113,6 +113,14 @@ impl Server {
         Pid::from_raw(i32::try_from(id).unwrap()).expect("a process id is not 0")
     }
 
+    /// The memory that it has at the moment.
+    pub(crate) fn memory_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid().as_raw_pid())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.split_whitespace().next());
+        kib.and_then(|kib| kib.parse().ok()).expect("a number of KiB")
+    }
+
     /// Runs another command of the binary on the same store with the same settings; gives status and output.
     pub(crate) async fn run(&self, arguments: &[&str]) -> (ExitStatus, String) {
         let output = self.command(arguments).stderr(Stdio::piped()).output();

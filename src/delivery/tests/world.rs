@@ -80,6 +80,7 @@ impl World {
         });
         let options = Options {
             bounds: BOUNDS,
+            bytes_total: usize::MAX,
             heartbeat: HEARTBEAT,
         };
         let delivery = Arc::new(Delivery::new(store.clone(), Arc::new(ManualClock::default()), options));

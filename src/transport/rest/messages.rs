@@ -13,7 +13,7 @@ use crate::protocol::frame::{HISTORY_LIMIT_DEFAULT, HISTORY_LIMIT_MAX, edited};
 use crate::protocol::rest::{History, SendMessage, Sent, Touched};
 use crate::protocol::view;
 use crate::service::HistoryQuery;
-use crate::transport::limits::body;
+use crate::transport::limits::{ANSWER_BYTES_MAX, body};
 
 /// `POST …/messages`: 201 for a new message, 200 for a repeat of its key.
 pub(super) async fn send(
@@ -61,6 +61,7 @@ pub(super) async fn history(rest: Data<Rest>, caller: Caller, request: HttpReque
         limit: limit(query.number("limit")?, HISTORY_LIMIT_DEFAULT, HISTORY_LIMIT_MAX)?,
     };
     let page = rest.messages.history(caller.principal, query).await?;
+    let page = page.within(ANSWER_BYTES_MAX, query.after_seq.is_some());
     ok(&History {
         items: page.items.iter().map(view::Message::from).collect(),
         has_more: page.has_more,

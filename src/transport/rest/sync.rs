@@ -7,8 +7,8 @@ use super::reply::ok;
 use super::{Caller, Problem, Rest};
 use crate::protocol::fields::Fields;
 use crate::protocol::sync::Ask;
-use crate::transport::catching_up::{SYNC_BODY_BYTES_MAX, SYNC_BYTES_MAX, answer, query};
-use crate::transport::limits::body;
+use crate::transport::catching_up::{SYNC_BODY_BYTES_MAX, answer, query};
+use crate::transport::limits::{ANSWER_BYTES_MAX, body};
 
 /// `POST /v1/sync`: what a device has missed.
 pub(super) async fn sync(
@@ -21,7 +21,7 @@ pub(super) async fn sync(
     let ask = Ask::read(&Fields::of_body(&text)?)?;
     let page = rest
         .sync
-        .sync(caller.principal, query(ask, None, SYNC_BYTES_MAX)?)
+        .sync(caller.principal, query(ask, None, ANSWER_BYTES_MAX)?)
         .await?;
     ok(&answer(&page)?)
 }

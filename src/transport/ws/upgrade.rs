@@ -11,6 +11,7 @@ use actix_web::dev::Extensions;
 use actix_web::web::{Data, Payload};
 use actix_web::{HttpRequest, HttpResponse};
 use actix_web_actors::ws::handshake;
+use socket2::SockRef;
 
 use super::Door;
 use super::actor::SessionActor;
@@ -21,6 +22,10 @@ use crate::domain::{Code, InvalidField};
 use crate::service::ServiceError;
 use crate::transport::address;
 use crate::transport::rest::{Problem, bearer};
+
+/// What the kernel may hold for a client that does not read (it takes twice that). Left to itself it takes up to 4 MiB,
+/// more than all that this process lets wait for the client.
+const SOCKET_BYTES: usize = 128 * 1024;
 
 /// A second handle of a connection's socket, with which it can be ended while its writer is stuck.
 struct SecondHandle(Arc<TcpStream>);
@@ -60,6 +65,11 @@ pub(super) async fn upgrade(
         return Err(ServiceError::new(Code::Unavailable, "the server restarts; come back in a moment").into());
     }
     let socket = request.conn_data::<SecondHandle>().map(|second| Arc::clone(&second.0));
+    if let Some(socket) = &socket
+        && let Err(error) = SockRef::from(&**socket).set_send_buffer_size(SOCKET_BYTES)
+    {
+        tracing::debug!(%error, "the send buffer of a connection keeps its size");
+    }
     let (id, outbox) = door.delivery.open(socket);
     let gate = Rc::<Gate>::default();
     let inbound = Inbound::new(payload, door.limits.frame_bytes, Rc::clone(&gate));
