@@ -1,9 +1,9 @@
-//! B115: `kill -9` while reminders are due. Each reaches its user: once, or at least once where the server died as it told it.
+//! B115: `kill -9` while reminders are told. Each reaches its user: once, or at least once where the server died as it told it.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use reqwest::Method;
@@ -19,11 +19,11 @@ use crate::support::server::Server;
 
 const TELLER: u64 = 1;
 const READER: u64 = 2;
-/// Reminders that are told long before a kill, and those that are due around it.
+/// Reminders that are told long before a kill, and those that are being told when it comes.
 const CALM: usize = 4;
-const RISKY: usize = 12;
-/// When the latter are due, and when the kill comes, from the moment at which they are set.
-const AROUND: Range<u64> = 0..1_200;
+const RISKY: usize = 80;
+/// When the latter are due, from the moment at which they are set.
+const TOGETHER_MS: u64 = 1_000;
 /// What was told for so long is settled.
 const SETTLED: Duration = Duration::from_secs(3);
 /// How long a server that dies keeps a reminder from others.
@@ -67,8 +67,7 @@ async fn rounds(kind: Kind, kills: usize, seed: u64) {
         let phone = Client::connect(server.url(), Login::new(READER, "phone")).await;
         run.remind_now(&phone, server.url()).await;
         sleep(SETTLED).await;
-        let kill_after = run.remind_soon(&phone, server.url()).await;
-        sleep(kill_after).await;
+        run.remind_together(&phone, server.url()).await;
         server.kill().await;
         phone.closed().await;
         phone.with_log(|log| run.told(life, log));
@@ -85,7 +84,7 @@ async fn rounds(kind: Kind, kills: usize, seed: u64) {
     sleep(CLAIM + SETTLED).await;
     phone.with_log(|log| run.told(kills, log));
     run.judge();
-    assert!(owed > 0, "no kill met a reminder that was due");
+    assert!(owed > 0, "no kill came in the middle");
     server.assert_store_in_order().await;
     server.assert_no_panic();
 }
@@ -102,13 +101,15 @@ impl Run {
         self.calm.extend(ids.into_iter().map(|id| (id, Vec::new())));
     }
 
-    /// Sets reminders around the time of a kill, which is answered.
-    async fn remind_soon(&mut self, phone: &Client, url: &str) -> Duration {
-        for id in self.said(url, RISKY).await {
-            set(phone, url, &id, self.rng.random_range(AROUND)).await;
-            self.risky.insert(id, Vec::new());
-        }
-        Duration::from_millis(self.rng.random_range(AROUND))
+    /// Sets reminders that are all due at one moment, and waits until the server is in the middle of telling them.
+    async fn remind_together(&mut self, phone: &Client, url: &str) {
+        let ids = self.said(url, RISKY).await;
+        let sets = ids.iter().map(|id| set(phone, url, id, TOGETHER_MS));
+        join_all(sets).await;
+        let seen = self.rng.random_range(1..RISKY / 2);
+        let told = |log: &Log| fired(log).filter(|told| ids.contains(told)).count() >= seen;
+        phone.until("some of the reminders", told).await;
+        self.risky.extend(ids.iter().map(|id| (id.clone(), Vec::new())));
     }
 
     async fn said(&mut self, url: &str, count: usize) -> Vec<String> {

@@ -37,6 +37,11 @@ impl Faults for Outage {
         Fault::None
     }
 
+    /// So that two who ask at the same time take turns.
+    fn polls_to_wait(&self) -> u32 {
+        1
+    }
+
     fn is_down(&self) -> bool {
         self.answered.fetch_sub(1, Ordering::SeqCst) <= 0 && self.failing.fetch_sub(1, Ordering::SeqCst) > 0
     }
@@ -299,7 +304,11 @@ async fn b115_what_was_told_is_settled_before_a_process_stops() {
 
 #[tokio::test(start_paused = true)]
 async fn b115_of_two_processes_that_watch_one_tells() {
-    let (mut world, messages) = world(MemoryStore::new(), &["one", "two", "three"]).await;
+    let store = MemoryStore::with_faults(Arc::new(Outage {
+        answered: AtomicI64::new(i64::MAX),
+        failing: AtomicI64::new(0),
+    }));
+    let (mut world, messages) = world(store, &["one", "two", "three"]).await;
     world
         .reminds(&[(&messages[0], 0), (&messages[1], 0), (&messages[2], CLAIM_MS)])
         .await;
