@@ -12,7 +12,8 @@ use tokio::time::Instant;
 
 use super::batch::{BATCH_BYTES_MAX, BATCH_COMMANDS_MAX, weight};
 use super::messages::CommandError;
-use super::writer::{ConversationWriter, Parts, Pending};
+use super::pending::Pending;
+use super::writer::{ConversationWriter, Parts};
 use crate::domain::ConversationId;
 
 /// The most commands that a mailbox holds before `overloaded` is answered.

@@ -1,7 +1,8 @@
 //! THE SINGLE WRITER: one actor owns one conversation; it alone numbers and commits what happens there.
 //!
 //! `actor` is the mailbox, `writer` the way of one batch, `batch` its pure decisions, `committer` the transactions
-//! that batches of many conversations share, `backlog` the bound on what waits for all of them.
+//! that batches of many conversations share, `backlog` the bound on what waits for all of them, `pending` a command until
+//! it is answered.
 //!
 //! Never here: how facts reach clients (a [`Publisher`] is passed in), SQL, HTTP.
 //! Invariants: INV-SEQ-2 (a number given to a client is stored), INV-OWN-1 (after a fence or an unknown outcome the
@@ -12,10 +13,12 @@ pub mod backlog;
 pub mod batch;
 pub mod committer;
 mod messages;
+mod pending;
 pub mod writer;
 
 pub use actor::{ConversationActor, Do};
 pub use backlog::{BACKLOG_BYTES, Backlog};
 pub use committer::{Committer, run_lane};
 pub use messages::{Answer, CommandError, Committed, Publisher, ReplyTo, SessionReply, Step};
-pub use writer::{ConversationWriter, Parts, Pending};
+pub use pending::Pending;
+pub use writer::{ConversationWriter, Parts};

@@ -6,20 +6,21 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::backlog::Room;
 use super::batch::{self, Plan, Planned};
 use super::committer::Committer;
-use super::messages::{Answer, CommandError, Committed, Publisher, ReplyTo, SessionReply, Step};
+use super::messages::{Answer, CommandError, Committed, Publisher, Step};
+use super::pending::Pending;
 use crate::clock::Clock;
 use crate::domain::{
-    Batch, ChangeSeq, ClientMessageId, Command, Conversation, ConversationId, DomainError, Event, Fact, Facts,
-    Principal, Seq,
+    Batch, ChangeSeq, ClientMessageId, Conversation, ConversationId, DomainError, Event, Fact, Facts, Principal, Seq,
 };
 use crate::ids::Ids;
 use crate::storage::{Commit, CommitError, Store, StoreError};
 
 /// How often a batch is decided again because a key turned out to be used.
 const KEY_ROUNDS_MAX: usize = 2;
+/// A commit whose answer was lost and that is not stored may still be on its way: so often it is looked for.
+const LATE_LOOKS_MAX: u32 = 10;
 /// The most messages that are told to sessions after a gap; beyond it they see the gap and sync.
 const MISSED_MAX: u32 = 1_000;
 
@@ -35,77 +36,6 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     /// Where facts go.
     pub publisher: Arc<dyn Publisher>,
-}
-
-/// A command that waits, and whoever waits for its answer.
-pub struct Pending {
-    /// What is asked.
-    pub command: Command,
-    reply: Reply,
-    /// Its part of what may wait; given back with it.
-    room: Option<Room>,
-}
-
-impl Pending {
-    /// Dropping it unanswered (a panic, a stop) answers that the outcome is unknown.
-    pub fn new(command: Command, to: ReplyTo, publisher: Arc<dyn Publisher>) -> Self {
-        Self {
-            command,
-            reply: Reply {
-                to: Some(to),
-                publisher,
-            },
-            room: None,
-        }
-    }
-
-    /// Keeps its place in the backlog until it is answered.
-    #[must_use]
-    pub fn with(mut self, room: Room) -> Self {
-        self.room = Some(room);
-        self
-    }
-
-    /// Answers outside a commit.
-    pub fn answer(mut self, answer: Answer) {
-        self.reply.give(answer);
-    }
-}
-
-struct Reply {
-    to: Option<ReplyTo>,
-    publisher: Arc<dyn Publisher>,
-}
-
-impl Reply {
-    fn give(&mut self, answer: Answer) {
-        match self.to.take() {
-            // A caller that has hung up does not wait any more.
-            Some(ReplyTo::Caller(caller)) => drop(caller.send(answer)),
-            Some(ReplyTo::Session(session)) => self.publisher.answer(session, answer),
-            None => {}
-        }
-    }
-
-    /// A session's answer goes out with the pushes; then it is not given again.
-    fn take_session(&mut self) -> Option<SessionReply> {
-        match self.to.take() {
-            Some(ReplyTo::Session(session)) => Some(session),
-            other => {
-                self.to = other;
-                None
-            }
-        }
-    }
-}
-
-impl Drop for Reply {
-    fn drop(&mut self) {
-        // A caller sees its channel closed.
-        if let Some(ReplyTo::Session(session)) = self.to.take() {
-            self.publisher.answer(session, Err(CommandError::Unavailable));
-        }
-    }
 }
 
 /// What is known of the stored state.
@@ -125,11 +55,18 @@ struct Untold {
     own: Vec<Event>,
 }
 
+/// A batch of ours that was not stored when it was looked for, and that no later commit has ruled out.
+struct Late {
+    events: Vec<Event>,
+    looks_left: u32,
+}
+
 /// The single writer of one conversation.
 pub struct ConversationWriter {
     id: ConversationId,
     parts: Arc<Parts>,
     memory: Memory,
+    late: Option<Late>,
 }
 
 impl ConversationWriter {
@@ -140,6 +77,7 @@ impl ConversationWriter {
             id,
             parts,
             memory: Memory::Unloaded(Untold::default()),
+            late: None,
         }
     }
 
@@ -147,7 +85,7 @@ impl ConversationWriter {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         match &self.memory {
-            Memory::Loaded(state) => state.is_none(),
+            Memory::Loaded(state) => state.is_none() && self.late.is_none(),
             Memory::Unloaded(untold) => untold.told.is_none() && untold.own.is_empty(),
         }
     }
@@ -155,16 +93,20 @@ impl ConversationWriter {
     /// Sessions may have missed something: serve a batch soon, an empty one if need be.
     #[must_use]
     pub fn must_reload(&self) -> bool {
-        matches!(self.memory, Memory::Unloaded(_)) && !self.is_empty()
+        (matches!(self.memory, Memory::Unloaded(_)) || self.late.is_some()) && !self.is_empty()
     }
 
     /// Serves one batch. Every pending command is answered when this returns.
     ///
     /// What a batch needs seldom is boxed: this future is made, moved and freed for every batch.
     pub async fn serve(&mut self, pending: Vec<Pending>) {
+        self.expect_late();
         if matches!(self.memory, Memory::Unloaded(_)) {
             match Box::pin(self.load()).await {
-                Ok(found) => self.publish(found.into_iter().map(Step::Event).collect()).await,
+                Ok(found) => {
+                    self.late.take_if(|_| !found.is_empty());
+                    self.publish(found.into_iter().map(Step::Event).collect()).await;
+                }
                 Err(error) => {
                     tracing::warn!(conversation_id = %self.id, %error, "a conversation could not be loaded");
                     return answer_all(pending, std::iter::repeat(Err(CommandError::Unavailable)));
@@ -201,6 +143,21 @@ impl ConversationWriter {
                 Err(error) => return Box::pin(self.not_committed(pending, planned, batch, error)).await,
             }
         }
+    }
+
+    /// What may have landed since it was looked for is in the store and not in memory: then memory is not what to decide
+    /// on, and those who listen were not told.
+    fn expect_late(&mut self) {
+        let Some(late) = &mut self.late else { return };
+        if let Memory::Loaded(state) = &mut self.memory {
+            let (told, own) = (state.take(), late.events.clone());
+            self.memory = Memory::Unloaded(Untold { told, own });
+        }
+        late.looks_left = late.looks_left.saturating_sub(1);
+        if late.looks_left == 0 {
+            self.late = None;
+        }
+        self.spare_nobody();
     }
 
     fn state(&self) -> Option<&Conversation> {
@@ -240,13 +197,15 @@ impl ConversationWriter {
 
     /// Memory changes here, after the commit, and nowhere else.
     async fn committed(&mut self, mut pending: Vec<Pending>, planned: Planned, batch: Batch) {
+        // The counters have moved: what was decided before can land no more.
+        self.late = None;
         if let Memory::Loaded(state) = &mut self.memory {
             for event in &batch.events {
                 Conversation::apply(state, event);
             }
         }
         let marks = planned.marks.clone();
-        let sessions: Vec<_> = pending.iter_mut().map(|pending| pending.reply.take_session()).collect();
+        let sessions: Vec<_> = pending.iter_mut().map(Pending::take_session).collect();
         let answers: Vec<_> = sessions.into_iter().zip(planned.answers()).collect();
         let steps = Planned::steps(batch.events, &marks, &answers);
         self.publish(steps).await;
@@ -277,7 +236,17 @@ impl ConversationWriter {
                     planned.answers_without_commit(&CommandError::Unavailable).into_iter(),
                 );
             }
-            Some(CommitError::Fenced | CommitError::Unknown) => self.recover(pending, planned, batch).await,
+            Some(CommitError::Fenced) => {
+                self.late = None;
+                self.recover(pending, planned, batch).await;
+            }
+            Some(CommitError::Unknown) => {
+                self.late = Some(Late {
+                    events: batch.events.clone(),
+                    looks_left: LATE_LOOKS_MAX,
+                });
+                self.recover(pending, planned, batch).await;
+            }
         }
     }
 
@@ -291,8 +260,14 @@ impl ConversationWriter {
         // Looked up first and loaded afterwards: a batch that lands in between is told before it is answered.
         let mut facts = Facts::default();
         let mut looked = self.look_for(&pending, &batch.events, &mut facts).await;
+        if matches!(looked, Ok(true)) {
+            self.late = None;
+        } else {
+            self.spare_nobody();
+        }
         let found = self.load().await.unwrap_or_else(|error| {
             (looked, facts) = (Err(error), Facts::default());
+            self.spare_nobody();
             Vec::new()
         });
         if let Err(error) = &looked {
@@ -303,11 +278,19 @@ impl ConversationWriter {
             Ok(false) | Err(_) => planned.answers_after_reload(pending.iter().map(|pending| &pending.command), &facts),
         };
         if !found.is_empty() {
-            let sessions = pending.iter_mut().map(|pending| pending.reply.take_session());
+            let sessions = pending.iter_mut().map(Pending::take_session);
             self.publish(batch::beside_their_messages(found, sessions.zip(&answers)))
                 .await;
         }
         answer_all(pending, answers.into_iter());
+    }
+
+    /// Whoever asked is not told that it is stored, also where it lands at this moment: then its device is told by a push,
+    /// like every other.
+    fn spare_nobody(&mut self) {
+        if let Memory::Unloaded(Untold { own, .. }) = &mut self.memory {
+            own.iter_mut().for_each(Event::spare_nobody);
+        }
     }
 
     /// Is our batch stored? If not, are its keys?

@@ -136,3 +136,12 @@ pub enum Event {
         device: Option<DeviceId>,
     },
 }
+
+impl Event {
+    /// The acting device is told like every other: it gets no reply that would say the same.
+    pub fn spare_nobody(&mut self) {
+        if let Self::MessageSent { device, .. } | Self::Changed { device, .. } = self {
+            *device = None;
+        }
+    }
+}

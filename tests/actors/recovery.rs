@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use onescribe::conversation::{CommandError, ReplyTo, SessionReply, Step};
-use onescribe::domain::{Command, Create, Event, Kind, Outcome, Personal, Principal, Seq};
+use onescribe::domain::{Command, Create, Emoji, Event, Kind, MessageId, Outcome, Personal, Principal, Seq, Touch};
 use onescribe::routing::Bus;
 use onescribe::storage::Commit;
 use onescribe::storage::memory::{Fault, Faults, MemoryStore};
@@ -107,6 +108,30 @@ fn a_commit_that_lands_late_is_neither_doubled_nor_forgotten() {
             everything_is_in_order(&node).await;
             let keys: Vec<_> = node.stored(ROOM).await.into_iter().filter_map(|(_, key)| key).collect();
             assert_eq!(keys.iter().filter(|key| *key == "x").count(), 1, "{keys:?}");
+        }
+    });
+}
+
+#[test]
+fn a_commit_that_lands_after_it_was_looked_for_is_told_without_another_commit() {
+    run(async {
+        for calls in 0..12 {
+            let node = with_fault(Fault::UnknownStoredLater(calls)).await;
+            let (first, _) = node.insist(ROOM, ANN, "first").await;
+            let react = Command::Touch {
+                origin: origin(ANN),
+                message_id: MessageId::new(first).unwrap(),
+                touch: Touch::React {
+                    emoji: Emoji::parse("🎉").unwrap(),
+                    added: true,
+                },
+            };
+            // Asked again, it may be found done, by a writer that holds what was before: then it commits nothing.
+            while node.ask(ROOM, react.clone()).await == Err(CommandError::Unavailable) {}
+            tokio::time::sleep(Duration::from_mins(1)).await;
+            let steps = node.journal.steps.lock().unwrap();
+            let told = |step: &&(_, Step)| matches!(step.1, Step::Event(Event::Changed { .. }));
+            assert_eq!(steps.iter().filter(told).count(), 1, "{calls} calls later: {steps:?}");
         }
     });
 }
