@@ -27,6 +27,7 @@ pub async fn open(database: &Database, auto_migrate: bool) -> anyhow::Result<Arc
     let options = OpenOptions {
         auto_migrate,
         connections: database.read_connections,
+        ..OpenOptions::default()
     };
     let opened = sql::open(url, options).await;
     opened.with_context(|| format!("cannot use the database at {place} (database.url)"))

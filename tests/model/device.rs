@@ -3,14 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
 use onescribe::delivery::session::Session;
 use onescribe::domain::{ChangeSeq, ConversationId, DeviceId, Kind, Marked, Seq};
 use onescribe::protocol::view;
 use onescribe::service::{DeviceCursor, HistoryQuery, SyncEntry, SyncQuery};
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use super::frames;
 use super::model::User;
 use super::stack::{Stack, principal};
 
@@ -33,10 +33,15 @@ pub(crate) struct Device {
     pub(crate) copies: BTreeMap<ConversationId, Copy>,
     /// The user's INBOX, when it is known.
     pub(crate) inbox: Option<ConversationId>,
-    /// It was told the number of a change in an INBOX that it does not know yet.
-    lost: bool,
+    /// Of an act of its own it does not know what has become, or of a change not in which INBOX: it asks.
+    pub(crate) lost: bool,
     /// It leaves its cursors to the server.
-    acknowledges: bool,
+    pub(crate) acknowledges: bool,
+    /// What it has left there last, and the furthest that it ever was.
+    left: Vec<DeviceCursor>,
+    pub(crate) furthest: BTreeMap<ConversationId, Seq>,
+    /// The messages that it was reminded of, as they were shown.
+    pub(crate) reminded: Vec<Value>,
     pings: u64,
 }
 
@@ -54,6 +59,9 @@ impl Device {
             lost: false,
             copies: BTreeMap::new(),
             acknowledges: number == 2,
+            left: Vec::new(),
+            furthest: BTreeMap::new(),
+            reminded: Vec::new(),
             pings: 0,
         }
     }
@@ -84,26 +92,12 @@ impl Device {
         }
     }
 
-    /// What waits for the connection, with a ping as a barrier.
     async fn frames(&mut self, stack: &Stack) -> Vec<Value> {
         let Some(session) = &self.session else {
             return Vec::new();
         };
         self.pings += 1;
-        assert!(stack.hub.ping(session.id(), self.pings));
-        let mut frames = Vec::new();
-        for _ in 0..100_000 {
-            while let Poll::Ready(chunk) = session.outbox().poll_chunk(&Context::from_waker(Waker::noop())) {
-                decode(&chunk.expect("the connection lives"), &mut frames);
-            }
-            let pong = frames.iter().position(|frame: &Value| frame["reply_to"] == self.pings);
-            if let Some(at) = pong {
-                frames.truncate(at);
-                return frames;
-            }
-            tokio::task::yield_now().await;
-        }
-        panic!("no pong; so far: {frames:?}");
+        frames::read(stack, session, self.pings).await
     }
 
     fn fold(&mut self, frame: &Value) {
@@ -120,6 +114,7 @@ impl Device {
             "conversation.left" => {
                 self.copies.remove(&id_of(frame)).expect("left what one was in");
             }
+            "reminder.fired" => self.reminded.push(frame["message"].clone()),
             "welcome" | "" => {}
             "inbox.changed" => {
                 let id = id_of(&frame["change"]);
@@ -207,6 +202,9 @@ impl Device {
 
     pub(crate) async fn sync(&mut self, stack: &Stack) {
         self.lost = false;
+        self.left.clear();
+        // Who leaves the cursors to the server tells it first how far it has come.
+        self.acknowledge(stack).await;
         // Who fetches something anew has to say so.
         let mut anew = self.copies.values().any(|copy| copy.stale);
         for copy in self.copies.values_mut().filter(|copy| copy.stale) {
@@ -257,15 +255,29 @@ impl Device {
         self.copies.iter().map(cursor).collect()
     }
 
-    async fn acknowledge(&self, stack: &Stack) {
-        if self.acknowledges {
-            let device = DeviceId::parse(&self.name).unwrap();
-            let devices = &stack.devices;
-            devices
-                .acknowledge(principal(self.user), &device, &self.cursors())
-                .await
-                .unwrap();
+    async fn acknowledge(&mut self, stack: &Stack) {
+        let cursors = self.cursors();
+        if !self.acknowledges || cursors == self.left {
+            return;
         }
+        let device = DeviceId::parse(&self.name).unwrap();
+        let devices = &stack.devices;
+        devices
+            .acknowledge(principal(self.user), &device, &cursors)
+            .await
+            .unwrap();
+        for cursor in &cursors {
+            let furthest = self.furthest.entry(cursor.conversation_id).or_default();
+            *furthest = cursor.seq.max(*furthest);
+        }
+        self.left = cursors;
+    }
+
+    /// Has it acknowledged the message at `seq`, in the membership that it knows of?
+    pub(crate) fn has_acknowledged(&self, id: ConversationId, seq: Seq) -> bool {
+        self.left
+            .iter()
+            .any(|left| left.conversation_id == id && left.seq >= seq)
     }
 
     async fn entry(&mut self, stack: &Stack, entry: &SyncEntry) {
@@ -363,27 +375,4 @@ impl Copy {
 fn id_of(value: &Value) -> ConversationId {
     let id = value["conversation_id"].as_str().and_then(ConversationId::parse);
     id.unwrap_or_else(|| panic!("no conversation_id in {value}"))
-}
-
-/// The text frames of what a client reads.
-fn decode(mut bytes: &[u8], frames: &mut Vec<Value>) {
-    while let [first, second, rest @ ..] = bytes {
-        let (length, rest) = match second {
-            126 => (
-                usize::from(u16::from_be_bytes(rest[..2].try_into().unwrap())),
-                &rest[2..],
-            ),
-            127 => (
-                usize::try_from(u64::from_be_bytes(rest[..8].try_into().unwrap())).unwrap(),
-                &rest[8..],
-            ),
-            short => (usize::from(*short), rest),
-        };
-        if *first == 0x81 {
-            frames.push(serde_json::from_slice(&rest[..length]).unwrap());
-        } else {
-            frames.push(json!({"type": ""}));
-        }
-        bytes = &rest[length..];
-    }
 }

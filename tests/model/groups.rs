@@ -8,7 +8,7 @@ use onescribe::service::ServiceError;
 
 use super::model::User;
 use super::stack::{principal, subject};
-use super::steps::{refused, value};
+use super::steps::{asked, refused, value};
 use super::walk::{Place, USERS, Walk};
 
 /// What an act on a group answers: its first change, none where nothing had to change.
@@ -29,7 +29,7 @@ impl Walk {
             return;
         }
         let change = answer.unwrap_or_else(|error| panic!("{error}"));
-        if let Some(change) = change.filter(|_| self.devices[acting].session.is_some()) {
+        if let Some(change) = change.filter(|_| self.learns(acting)) {
             self.devices[acting].change(&value(&view::Change::from(change.as_ref())));
         }
         let now = self.now();
@@ -44,10 +44,8 @@ impl Walk {
         let Place { id, room, .. } = &self.places[place];
         let allowed = room.open && room.group && room.has(user, room.add);
         let known = room.members.contains_key(&new);
-        let answer = self
-            .stack
-            .conversations
-            .add_members(self.origin(acting), *id, &[subject(new)])
+        let (origin, conversations) = (self.origin(acting), &self.stack.conversations);
+        let answer = asked(async || conversations.add_members(origin.clone(), *id, &[subject(new)]).await)
             .await
             .map(|done| done.change);
         if allowed && !known {
@@ -71,12 +69,14 @@ impl Walk {
             (Some(Role::Owner), Some(Role::Admin | Role::Member)) | (Some(Role::Admin), Some(Role::Member))
         );
         let allowed = room.open && room.group && may;
-        let answer = self
-            .stack
-            .conversations
-            .remove_member(self.origin(acting), *id, principal(target))
-            .await
-            .map(|done| done.change);
+        let (origin, conversations) = (self.origin(acting), &self.stack.conversations);
+        let answer = asked(async || {
+            conversations
+                .remove_member(origin.clone(), *id, principal(target))
+                .await
+        })
+        .await
+        .map(|done| done.change);
         if allowed {
             let room = &mut self.places[place].room;
             room.part(target);
@@ -89,10 +89,8 @@ impl Walk {
         let Place { id, room, .. } = &self.places[place];
         let allowed = room.open && room.group && room.has(user, Role::Member);
         let owned = room.has(user, Role::Owner);
-        let answer = self
-            .stack
-            .conversations
-            .remove_member(self.origin(acting), *id, principal(user))
+        let (origin, conversations) = (self.origin(acting), &self.stack.conversations);
+        let answer = asked(async || conversations.remove_member(origin.clone(), *id, principal(user)).await)
             .await
             .map(|done| done.change);
         let mut events = vec!["member_removed"];
@@ -125,12 +123,14 @@ impl Walk {
         let owner = room.open && room.group && room.has(user, Role::Owner);
         let same = had == Some(role);
         let allowed = owner && had.is_some() && (same || target != user);
-        let answer = self
-            .stack
-            .conversations
-            .set_role(self.origin(acting), *id, principal(target), role)
-            .await
-            .map(|done| done.change);
+        let (origin, conversations) = (self.origin(acting), &self.stack.conversations);
+        let answer = asked(async || {
+            conversations
+                .set_role(origin.clone(), *id, principal(target), role)
+                .await
+        })
+        .await
+        .map(|done| done.change);
         let changes = allowed && !same;
         if changes {
             let room = &mut self.places[place].room;
@@ -174,10 +174,8 @@ impl Walk {
                 events.push("title_changed");
             }
         }
-        let answer = self
-            .stack
-            .conversations
-            .update(self.origin(acting), *id, patch)
+        let (origin, conversations) = (self.origin(acting), &self.stack.conversations);
+        let answer = asked(async || conversations.update(origin.clone(), *id, patch.clone()).await)
             .await
             .map(|done| done.change);
         if allowed {
@@ -194,10 +192,8 @@ impl Walk {
         if self.chance.below(8) > 0 && open {
             return; // seldom: nothing happens there any more
         }
-        let answer = self
-            .stack
-            .conversations
-            .dissolve(self.origin(acting), id)
+        let (origin, conversations) = (self.origin(acting), &self.stack.conversations);
+        let answer = asked(async || conversations.dissolve(origin.clone(), id).await)
             .await
             .map(|done| done.change);
         if allowed && open {

@@ -2,10 +2,15 @@
 //! every step with a model that anybody can read: what each user sees in lists and histories, and what each device
 //! holds that knows only what it was pushed and told by sync. So two ways to one state are compared, as well as both
 //! with the model.
-//! `costs` asks the database what the same services cost it.
+//! In memory commits fail besides, are lost or come late, and time stands still until everybody waits for it.
+//! `hybrid` does every command once and compares what a client makes of the events with what it would fetch anew.
+//! `costs` asks the database what the same services cost it, `statements` counts what it is asked.
 //!
-//! `ONESCRIBE_MODEL_SEED=7 cargo test --test model` walks one seed again, `ONESCRIBE_MODEL_SEEDS=500` walks more.
+//! `ONESCRIBE_MODEL_SEED=7 cargo test --test model` walks one seed again, `ONESCRIBE_MODEL_SEEDS=500` walks more, and
+//! `ONESCRIBE_MODEL_STEPS=100` walks so far.
 
+#[cfg(test)]
+mod acts;
 #[cfg(test)]
 mod costs;
 #[cfg(test)]
@@ -15,14 +20,24 @@ mod database;
 #[cfg(test)]
 mod device;
 #[cfg(test)]
+mod frames;
+#[cfg(test)]
 mod groups;
+#[cfg(test)]
+mod hybrid;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
 mod own;
 #[cfg(test)]
+mod reminding;
+#[cfg(test)]
 mod stack;
 #[cfg(test)]
+mod statements;
+#[cfg(test)]
 mod steps;
+#[cfg(test)]
+mod trouble;
 #[cfg(test)]
 mod walk;

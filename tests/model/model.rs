@@ -22,6 +22,15 @@ pub(crate) struct Said {
     pub(crate) pinned: bool,
     /// Also who has taken that back.
     pub(crate) ever_deleted_for: BTreeSet<User>,
+    pub(crate) reminders: BTreeMap<User, Reminder>,
+}
+
+/// A user wants to be reminded of a message, or has wanted to.
+#[derive(Clone, Debug)]
+pub(crate) struct Reminder {
+    pub(crate) due: i64,
+    pub(crate) active: bool,
+    pub(crate) fired: bool,
 }
 
 /// Seq, status, words, reactions (how many, mine?), pinned.
@@ -118,6 +127,7 @@ impl Room {
             ever_deleted_for: BTreeSet::new(),
             reactions: BTreeSet::new(),
             pinned: false,
+            reminders: BTreeMap::new(),
         });
     }
 
@@ -157,10 +167,19 @@ impl Room {
     }
 
     /// What the user sees.
-    pub(crate) fn history(&self, user: User) -> Vec<Line> {
-        let all = (1..).zip(&self.said).filter(|(seq, _)| self.sees(user, *seq));
-        let line = |(seq, said): (i64, &Said)| (seq, said.status, said.text.clone(), said.tallies(user), said.pinned);
-        all.map(line).collect()
+    pub(crate) fn visible(&self, user: User) -> Vec<(i64, &Said)> {
+        let all = (1..).zip(&self.said);
+        all.filter(|(seq, _)| self.sees(user, *seq)).collect()
+    }
+
+    /// Of a message at `seq`: who has read it and who has not, in order of joining. Its sender is neither.
+    pub(crate) fn readers(&self, seq: i64) -> (Vec<User>, Vec<User>) {
+        let sender = self.said[usize::try_from(seq - 1).unwrap()].sender;
+        let mut others: Vec<_> = self.members.iter().filter(|(user, _)| Some(**user) != sender).collect();
+        others.sort_by_key(|(user, own)| (own.joined, **user));
+        let (read, not): (Vec<_>, Vec<_>) = others.into_iter().partition(|(_, own)| own.read >= seq);
+        let users = |list: Vec<(&User, &Own)>| list.into_iter().map(|(user, _)| *user).collect();
+        (users(read), users(not))
     }
 
     /// By others, not read, still standing.
@@ -197,6 +216,10 @@ impl Room {
 }
 
 impl Said {
+    pub(crate) fn line(&self, seq: i64, user: User) -> Line {
+        (seq, self.status, self.text.clone(), self.tallies(user), self.pinned)
+    }
+
     fn tallies(&self, user: User) -> BTreeMap<String, (u64, bool)> {
         let mut tallies: BTreeMap<String, (u64, bool)> = BTreeMap::new();
         for (emoji, by) in &self.reactions {

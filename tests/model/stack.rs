@@ -27,7 +27,7 @@ const BOUNDS: Bounds = Bounds {
 /// One run of a server.
 pub(crate) struct Stack {
     pub(crate) conversations: Conversations,
-    pub(crate) messages: Messages,
+    pub(crate) messages: Arc<Messages>,
     pub(crate) sync: Sync,
     pub(crate) inbox: Inbox,
     pub(crate) devices: Arc<Devices>,
@@ -84,7 +84,7 @@ impl Stack {
         Self {
             inbox: Inbox::new(store.clone(), bus.clone(), ids.clone()),
             conversations: Conversations::new(store.clone(), bus.clone(), ids, principals),
-            messages: Messages::new(store.clone(), bus, clock.clone(), WINDOW_SECS),
+            messages: Arc::new(Messages::new(store.clone(), bus, clock.clone(), WINDOW_SECS)),
             sync: Sync::new(store, clock, devices.clone(), epoch),
             devices,
             hub: delivery.start_hub(),

@@ -1,11 +1,15 @@
 //! What can happen in one step, to the server and to the model alike. Whether it is allowed is asked of the model first.
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use onescribe::domain::{
-    Adding, ClientMessageId, Content, Emoji, HistoryVisibility, MessageStatus, MessageType, NewConversation, Origin,
-    Posting, Role, Send, Touch, chain,
+    Adding, ClientMessageId, Code, Content, ConversationId, Emoji, HistoryVisibility, MessageStatus, MessageType,
+    NewConversation, Origin, Posting, Role, Send, Touch, chain,
 };
 use onescribe::protocol::view;
-use onescribe::service::{ServiceError, Touched};
+use onescribe::service::{Forwarded, Sent as Answer, ServiceError, Touched};
+use onescribe::storage::memory::Fault;
 use serde_json::Value;
 
 use super::model::{Room, User, WINDOW_SECS};
@@ -14,20 +18,31 @@ use super::walk::{Place, Sent, USERS, Walk};
 
 /// So many conversations that can be written to; when there are fewer, some are made.
 const PLACES: usize = 6;
+/// After so many steps one more is made: one in which everything has happened tells nothing new.
+const FRESH_EVERY: usize = 200;
+/// So soon everybody is told of what has come late.
+const FOUND_WITHIN: Duration = Duration::from_secs(3);
+/// So often somebody asks again who was told that the outcome is unknown.
+const ASKED_MAX: usize = 5;
 
 impl Walk {
-    /// One step; answers the place that it was about.
-    pub(crate) async fn step(&mut self) -> Option<usize> {
-        if self.places.iter().filter(|place| place.room.open).count() < PLACES && self.chance.one_in(5) {
-            return self.create().await;
+    /// One step; the places that it was about stand in `touched` afterwards.
+    pub(crate) async fn step(&mut self) {
+        self.touched.clear();
+        let few = self.places.iter().filter(|place| place.room.open).count() < PLACES;
+        if self.chance.one_in(if few { 5 } else { FRESH_EVERY }) {
+            self.trouble_with(false);
+            self.create().await;
+            self.endure(None).await;
+            return;
         }
-        match self.chance.below(100) {
+        match self.chance.below(120) {
             0..20 => self.come_or_go().await,
             20 if self.chance.one_in(5) => self.restart().await,
             _ if self.places.is_empty() => {}
-            choice => return Some(self.act(choice).await),
+            115.. => self.look_for_reminders().await,
+            choice => self.act(choice).await,
         }
-        None
     }
 
     async fn come_or_go(&mut self) {
@@ -39,9 +54,12 @@ impl Walk {
         }
     }
 
-    async fn act(&mut self, choice: usize) -> usize {
-        let (place, user) = (self.chance.below(self.places.len()), self.chance.below(USERS));
+    async fn act(&mut self, choice: usize) {
+        let (place, user) = (self.some_place(), self.chance.below(USERS));
         let acting = user * 3 + self.chance.below(3);
+        self.touched.push(place);
+        // To ask again for a deletion, or for something in a group, may be refused when it has happened.
+        self.trouble_with(!(75..100).contains(&choice));
         match choice {
             21..27 => self.read(place, user, acting).await,
             27..31 => self.settings(place, user, acting).await,
@@ -59,9 +77,66 @@ impl Walk {
             88..91 => self.leave(place, user, acting).await,
             91..95 => self.give_role(place, user, acting).await,
             95..99 => self.update(place, user, acting).await,
-            _ => self.dissolve(place, user, acting).await,
+            99 => self.dissolve(place, user, acting).await,
+            100..103 => self.forward(place, user, acting).await,
+            103..106 => self.receipts(place, user).await,
+            _ => self.remind_me(place, user, acting).await,
         }
-        place
+        self.endure(Some(acting)).await;
+    }
+
+    /// Most often one of the newest: in an old one most things have happened.
+    fn some_place(&mut self) -> usize {
+        let count = self.places.len();
+        let among = if self.chance.one_in(8) {
+            count
+        } else {
+            count.min(PLACES * 2)
+        };
+        count - 1 - self.chance.below(among)
+    }
+
+    /// From time to time something goes wrong with the next commit. `may_be_late`: it can be asked for twice.
+    fn trouble_with(&mut self, may_be_late: bool) {
+        if self.chance.below(6) > 0 {
+            return;
+        }
+        let later = u32::try_from(1 + self.chance.below(6)).unwrap();
+        let fault = match self.chance.below(4) {
+            0 => Fault::FailBefore,
+            1 => Fault::UnknownStored,
+            2 if may_be_late => Fault::UnknownStoredLater(later),
+            _ => Fault::UnknownNotStored,
+        };
+        self.trouble.plan(fault);
+    }
+
+    /// What has gone wrong is over. A device whose own act came late was told of it in no order: it asks.
+    async fn endure(&mut self, acting: Option<usize>) {
+        let late = self.trouble.is_late();
+        match self.trouble.end() {
+            None => {}
+            Some(Fault::FailBefore) => self.happened("a commit failed"),
+            Some(Fault::UnknownStored) => self.happened("an answer was lost"),
+            Some(Fault::UnknownStoredLater(_)) => self.happened("a commit came late"),
+            Some(_) => self.happened("a commit was lost"),
+        }
+        if late {
+            // What has come late is found when it is looked for again.
+            tokio::time::sleep(FOUND_WITHIN).await;
+            if let Some(acting) = acting {
+                self.devices[acting].lost = true;
+            }
+        }
+    }
+
+    /// Does the acting device learn from the reply what it is spared by the push?
+    pub(crate) fn learns(&self, acting: usize) -> bool {
+        self.devices[acting].session.is_some() && !self.trouble.is_late()
+    }
+
+    pub(crate) fn happened(&mut self, what: &'static str) {
+        *self.happened.entry(what).or_default() += 1;
     }
 
     pub(crate) fn now(&self) -> i64 {
@@ -79,7 +154,7 @@ impl Walk {
         }
     }
 
-    async fn create(&mut self) -> Option<usize> {
+    async fn create(&mut self) {
         let creator = self.chance.below(USERS);
         let others: Vec<User> = (0..USERS)
             .filter(|user| *user != creator && self.chance.one_in(2))
@@ -110,24 +185,21 @@ impl Walk {
             };
             (new, std::iter::once(creator).chain(others).collect())
         };
-        let made = self
-            .stack
-            .conversations
-            .create(origin(creator, "nowhere"), new)
-            .await
-            .unwrap();
+        let create = async || {
+            self.stack
+                .conversations
+                .create(origin(creator, "nowhere"), new.clone())
+                .await
+        };
+        let made = asked(create).await.unwrap();
         let id = made.seen.header.conversation_id;
         let known = self.places.iter().position(|place| place.id == id);
         assert_eq!(known.is_none(), made.created);
         if known.is_none() {
             let room = Room::new(!direct, joined_only && !direct, &founders, self.now());
-            self.places.push(Place {
-                id,
-                room,
-                sent: Vec::new(),
-            });
+            self.places.push(Place::new(id, room));
         }
-        Some(known.unwrap_or(self.places.len() - 1))
+        self.touched.push(known.unwrap_or(self.places.len() - 1));
     }
 
     fn text(&mut self) -> String {
@@ -141,26 +213,73 @@ impl Walk {
     async fn send(&mut self, place: usize, user: User, acting: usize) {
         let (text, key) = (self.text(), format!("key-{}", self.now()));
         let command = send(self.origin(acting), &key, &text);
-        let now = self.now();
-        let Place { id, room, sent } = &mut self.places[place];
-        let answer = self.stack.messages.send(*id, command).await;
+        let Place { id, room, .. } = &self.places[place];
+        let answer = asked(async || self.stack.messages.send(*id, command.clone()).await).await;
         if !(room.open && room.has(user, room.post)) {
             refused(answer);
             return;
         }
-        let answer = answer.unwrap();
-        room.say(user, &text, now);
+        self.said(place, user, acting, &key, &text, &answer.unwrap());
+    }
+
+    /// A message has been stored.
+    fn said(&mut self, place: usize, user: User, acting: usize, key: &str, text: &str, answer: &Answer) {
+        let now = self.now();
+        let Place { room, sent, .. } = &mut self.places[place];
+        room.say(user, text, now);
         let message = &answer.message.message;
-        assert_eq!((message.seq.get(), answer.duplicate), (room.head(), false));
+        assert_eq!(message.seq.get(), room.head());
+        assert!(!answer.duplicate || self.trouble.has_struck(), "{message:?}");
         sent.push(Sent {
             user,
-            key,
-            text,
+            key: key.to_owned(),
+            text: text.to_owned(),
             seq: message.seq.get(),
             id: message.message_id,
         });
-        if self.devices[acting].session.is_some() {
+        if self.learns(acting) {
             self.devices[acting].take(&super::device::shown(&answer.message));
+        }
+    }
+
+    /// Into the place itself and another one; each of them judges for itself.
+    async fn forward(&mut self, place: usize, user: User, acting: usize) {
+        let Some(sent) = self.some_message(place) else {
+            return;
+        };
+        let to = BTreeSet::from([place, self.some_place()]);
+        self.touched.extend(&to);
+        let ids: Vec<ConversationId> = to.iter().map(|place| self.places[*place].id).collect();
+        let key = ClientMessageId::parse(&format!("key-{}", self.now())).unwrap();
+        let origin = self.origin(acting);
+        let forward = async || {
+            let copies = self.stack.messages.forward(origin.clone(), sent.id, &ids, &key).await?;
+            let unknown = |copy: &Forwarded| matches!(&copy.outcome, Err(error) if error.code == Code::Unavailable);
+            match copies.iter().find(|copy| unknown(copy)) {
+                Some(Forwarded {
+                    outcome: Err(error), ..
+                }) => Err(error.clone()),
+                _ => Ok(copies),
+            }
+        };
+        let answer = asked(forward).await;
+        let room = &self.places[place].room;
+        let said = &room.said[index(sent.seq)];
+        if !room.sees(user, sent.seq) || said.status == MessageStatus::Recalled {
+            refused(answer);
+            return;
+        }
+        let (text, copies) = (said.text.clone(), answer.unwrap());
+        let places: Vec<ConversationId> = copies.iter().map(|copy| copy.conversation_id).collect();
+        assert_eq!(places, ids, "an answer for each");
+        for (place, copy) in to.into_iter().zip(copies) {
+            let room = &self.places[place].room;
+            if room.open && room.has(user, room.post) {
+                self.said(place, user, acting, key.as_str(), &text, &copy.outcome.unwrap());
+                self.happened("a message was forwarded");
+            } else {
+                refused(copy.outcome);
+            }
         }
     }
 
@@ -172,7 +291,9 @@ impl Walk {
         }
         let earlier = sent[self.chance.below(sent.len())].clone();
         let command = send(origin(earlier.user, "nowhere"), &earlier.key, &earlier.text);
-        let answer = self.stack.messages.send(*id, command).await.unwrap();
+        let answer = asked(async || self.stack.messages.send(*id, command.clone()).await)
+            .await
+            .unwrap();
         let message = &answer.message.message;
         assert!(answer.duplicate);
         assert_eq!((message.message_id, message.seq.get()), (earlier.id, earlier.seq));
@@ -284,7 +405,8 @@ impl Walk {
     }
 
     async fn touch(&self, sent: &Sent, acting: usize, touch: Touch) -> Result<Touched, ServiceError> {
-        self.stack.messages.touch(self.origin(acting), sent.id, touch).await
+        let origin = self.origin(acting);
+        asked(async || self.stack.messages.touch(origin.clone(), sent.id, touch.clone()).await).await
     }
 
     /// An act on a message has been answered. `same`: nothing had to change.
@@ -302,12 +424,13 @@ impl Walk {
             return;
         }
         let answer = answer.unwrap_or_else(|error| panic!("{error} of {} {}", sent.id, sent.text));
-        assert_eq!(answer.change.is_none(), same, "{answer:?}");
+        // Who asks again for what has come late finds it done.
+        assert!(answer.change.is_none() == same || self.trouble.is_late(), "{answer:?}");
         self.places[place].room.changes += i64::from(!same);
-        let device = &mut self.devices[acting];
-        if device.session.is_none() {
+        if !self.learns(acting) {
             return;
         }
+        let device = &mut self.devices[acting];
         let marks = answer.message.marks_for(principal(device.user));
         let message = || view::Message::new(&answer.message.message, &marks);
         match &answer.change {
@@ -323,6 +446,17 @@ pub(crate) fn index(seq: i64) -> usize {
 
 pub(crate) fn value(view: &impl serde::Serialize) -> Value {
     serde_json::to_value(view).unwrap()
+}
+
+/// Asks again as long as the outcome is unknown, as the contract tells clients to.
+pub(crate) async fn asked<T>(ask: impl AsyncFn() -> Result<T, ServiceError>) -> Result<T, ServiceError> {
+    for _ in 1..ASKED_MAX {
+        match ask().await {
+            Err(error) if error.code == Code::Unavailable => {}
+            answer => return answer,
+        }
+    }
+    ask().await
 }
 
 /// Refused for good, and not by a mistake of the server.

@@ -11,6 +11,7 @@ use super::raw::{execute, select};
 const AS_IS: OpenOptions = OpenOptions {
     auto_migrate: false,
     connections: 2,
+    log_statements: false,
 };
 
 async fn refusal(url: &str, options: OpenOptions) -> String {

@@ -35,6 +35,8 @@ pub struct OpenOptions {
     pub auto_migrate: bool,
     /// Connections for reads and small writes (the lanes have their own).
     pub connections: u32,
+    /// Each statement becomes an event of the target `sqlx::query`: who counts them knows what an act costs.
+    pub log_statements: bool,
 }
 
 impl Default for OpenOptions {
@@ -42,6 +44,7 @@ impl Default for OpenOptions {
         Self {
             auto_migrate: true,
             connections: 8,
+            log_statements: false,
         }
     }
 }
@@ -110,15 +113,12 @@ impl Target {
             Some("postgres" | "postgresql") => {
                 let form = "postgres://user:password@host:5432/database";
                 let options = PgConnectOptions::from_str(url).map_err(|_| wrong(form))?;
-                Ok(Self::Postgres(
-                    options.application_name("onescribe").disable_statement_logging(),
-                ))
+                Ok(Self::Postgres(options.application_name("onescribe")))
             }
             Some("mysql" | "mariadb") => {
                 let form = "mysql://user:password@host:3306/database";
                 let options = MySqlConnectOptions::from_str(url).map_err(|_| wrong(form))?;
-                let options = options.charset("utf8mb4").collation("utf8mb4_bin");
-                Ok(Self::MySql(options.disable_statement_logging()))
+                Ok(Self::MySql(options.charset("utf8mb4").collation("utf8mb4_bin")))
             }
             _ => Err(wrong("sqlite://onescribe.db, postgres://… or mysql://…")),
         }
@@ -134,7 +134,6 @@ fn sqlite_options(options: SqliteConnectOptions) -> SqliteConnectOptions {
         .busy_timeout(BUSY_WAIT_MAX)
         .pragma("wal_autocheckpoint", WAL_PAGES)
         .pragma("cache_size", CACHE_KIB)
-        .disable_statement_logging()
 }
 
 /// Makes a missing SQLite file with mode 0600; the files beside it (`-wal`, `-shm`) take over its mode.
@@ -169,6 +168,11 @@ where
     if options.auto_migrate {
         migrate_on::<DB>(&connect, migrator).await?;
     }
+    let connect = if options.log_statements {
+        connect
+    } else {
+        connect.disable_statement_logging()
+    };
     // Not from the pool: that would say that it waited too long, and not why it cannot connect.
     let mut connection = bounded(DB::Connection::connect_with(&connect)).await?;
     compare(&mut connection, migrator).await?;
@@ -209,7 +213,8 @@ where
     DB: Dialect,
     DB::Connection: Migrate,
 {
-    let mut connection = bounded(DB::Connection::connect_with(options)).await?;
+    let options = options.clone().disable_statement_logging();
+    let mut connection = bounded(DB::Connection::connect_with(&options)).await?;
     bounded(DB::prepare(&mut connection)).await?;
     let locked = DB::lock_migration(&mut connection)
         .await
