@@ -14,6 +14,7 @@
 //! src/
 //! ├── main.rs          starts cli
 //! ├── cli/             one file per command
+//! │   ├── bench/       how `bench` tells what it measured
 //! │   └── check/       what `check` compares, and a store that is damaged on purpose
 //! ├── app/             composition root: builds every part from the config, in order, and stops them in reverse
 //! ├── clock.rs         where time comes from
@@ -36,6 +37,7 @@
 //! │   └── ws/          upgrade, one actor per connection, frames
 //! │       └── actor/   what a connection asks the store for
 //! ├── auth/            token -> principal
+//! ├── load/            THE LOAD: clients for `bench`, know the contract and nothing of the inside
 //! ├── config/          every key typed and checked at the start, all errors at once
 //! └── telemetry/       logs
 //! ```
@@ -94,6 +96,7 @@ pub mod conversation;
 pub mod delivery;
 pub mod domain;
 pub mod ids;
+pub mod load;
 pub mod protocol;
 pub mod routing;
 pub mod service;

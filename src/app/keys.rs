@@ -73,6 +73,13 @@ pub async fn signer(auth: &Auth, store: &dyn Store) -> anyhow::Result<Signer> {
     Ok(Signer(signer))
 }
 
+/// Signs with this secret, or else with the configured one: no store is asked. None where there is neither.
+pub fn signer_with(secret: Option<String>, auth: &Auth) -> Option<Signer> {
+    let secret = secret.map(SecretString::from).or_else(|| auth.hs256_secret.clone())?;
+    let signer = auth::Signer::new(secret, auth.issuer.clone(), auth.audience.clone());
+    Some(Signer(signer))
+}
+
 impl Signer {
     /// A token for a principal, named by id or by external id.
     ///

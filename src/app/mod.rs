@@ -15,7 +15,7 @@ mod tests;
 
 pub use self::core::{Core, NoDelivery};
 pub use epoch::renew_epoch;
-pub use keys::{Signer, signer};
+pub use keys::{Signer, signer, signer_with};
 pub use server::Server;
 pub use store::open;
 

@@ -1,8 +1,10 @@
 //! THE COMMAND LINE: one file per command. Says in words for a tired person what went wrong and what to do.
 //!
 //! Never here: a rule about messages, SQL, an exit in the middle of the work. Results go to stdout, logs and progress
-//! to stderr; 0 = done, 1 = it could not be done or something was found (`check`: 2 = it could not be finished).
+//! to stderr; 0 = done, 1 = it could not be done or something was found (`check`: 2 = it could not be
+//! finished; `bench`: 2 = the load itself was too slow, so its figures do not count).
 
+mod bench;
 mod check;
 mod epoch;
 mod import;
@@ -10,6 +12,7 @@ mod migrate;
 mod progress;
 mod serve;
 mod signals;
+mod spans;
 mod survey;
 mod token;
 
@@ -62,6 +65,8 @@ enum Command {
     },
     /// Send the lines of a file through the server's own writers
     Import(import::Arguments),
+    /// Load a running server and prove that every message reached everybody
+    Bench(Box<bench::Arguments>),
 }
 
 /// Runs the command that the arguments name.
@@ -80,6 +85,7 @@ pub fn run() -> ExitCode {
             Command::Check => Ok(check::run(quiet(config)).await),
             Command::Epoch { action } => epoch::run(quiet(config), action).await,
             Command::Import(arguments) => import::run(quiet(config), arguments).await,
+            Command::Bench(arguments) => bench::run(quiet(config), *arguments).await,
         }
     });
     done.unwrap_or_else(|error| fail(&error))

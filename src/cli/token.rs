@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use super::spans;
 use crate::app;
 use crate::config::Config;
 use crate::domain::PrincipalType;
@@ -39,22 +40,8 @@ fn kind(text: &str) -> Result<PrincipalType, &'static str> {
 }
 
 fn time_to_live(text: &str) -> Result<Duration, &'static str> {
-    const RIGHT: &str = "must be a number of s, m, h or d, like 90s, 15m, 1h or 30d, and at most 100 years";
-    let digits = text.trim_end_matches(|unit: char| unit.is_ascii_alphabetic());
-    let secs: u64 = match text.get(digits.len()..) {
-        Some("" | "s") => 1,
-        Some("m") => 60,
-        Some("h") => 3_600,
-        Some("d") => 86_400,
-        _ => return Err(RIGHT),
-    };
-    let number: u64 = digits.parse().map_err(|_| RIGHT)?;
-    let ttl = Duration::from_secs(number.saturating_mul(secs));
-    if ttl.is_zero() || ttl > TTL_MAX {
-        Err(RIGHT)
-    } else {
-        Ok(ttl)
-    }
+    let ttl = spans::parse(text).filter(|ttl| !ttl.is_zero() && *ttl <= TTL_MAX);
+    ttl.ok_or("must be a number of s, m, h or d, like 90s, 15m, 1h or 30d, and at most 100 years")
 }
 
 #[cfg(test)]

@@ -39,6 +39,7 @@ const PLACES: &[(&str, &[&str], &str)] = &[
     ("dashmap", &["delivery", "routing"], "maps that many threads share"),
     ("futures-util", &[EVERYWHERE], "streams"),
     ("governor", &["transport"], "who asks too often is told so at the doors"),
+    ("hdrhistogram", &["load"], "latencies"),
     ("indicatif", &["cli"], "progress of long commands"),
     (
         "ipnet",
@@ -52,7 +53,9 @@ const PLACES: &[(&str, &[&str], &str)] = &[
     ),
     ("mimalloc", &["main"], "the allocator is chosen once"),
     ("moka", &["service"], "a cache where a measurement asked for one"),
+    ("plotters", &["cli/bench"], "charts of a report"),
     ("rand", &[EVERYWHERE], "chance is handed to the domain, if ever"),
+    ("reqwest", &["load"], "a client that makes groups"),
     ("secrecy", &["app", "auth", "config"], "secrets that no log can show"),
     ("serde", &["domain", EVERYWHERE], "how values are written down"),
     (
@@ -70,6 +73,11 @@ const PLACES: &[(&str, &[&str], &str)] = &[
         "text of a time; everywhere else it is milliseconds",
     ),
     ("tokio", &[EVERYWHERE], "channels, timers, signals"),
+    (
+        "tokio-tungstenite",
+        &["load"],
+        "the clients of the load: not the code that serves",
+    ),
     (
         "tokio-util",
         &["transport/ws"],

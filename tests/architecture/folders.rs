@@ -43,11 +43,16 @@ const LAYERS: &[(&str, &[&str], &str)] = &[
         &["domain", "protocol", "service", "auth", "clock", "delivery"],
         "the doors: extract, ask the service, respond (clock: a token is judged at the time of its arrival)",
     ),
+    (
+        "load",
+        &[],
+        "a client like any other: it knows the wire and nothing of the inside",
+    ),
     ("app", &["*"], "the composition root builds everything"),
     (
         "cli",
-        &["app", "config", "storage", "domain"],
-        "commands start the app or read a store",
+        &["app", "config", "storage", "domain", "load"],
+        "commands start the app, read a store or load a server",
     ),
 ];
 

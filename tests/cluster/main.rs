@@ -5,6 +5,7 @@
 //! by its record: the findings name every message.
 #![cfg(test)]
 
+mod bench;
 mod full_disk;
 mod hang_up;
 mod history;

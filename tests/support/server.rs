@@ -204,7 +204,8 @@ impl Server {
         self.folder.path().join("stderr.log")
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    /// Another command of the binary on the same store with the same settings, not started yet.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let words = self
             .wrapper
             .iter()
