@@ -2,6 +2,7 @@
 //!
 //! `cargo bench --bench hot_path` (half a minute).
 
+#[expect(dead_code, reason = "shared with the guard, which takes hashes apart")]
 #[path = "support/hot_path.rs"]
 mod message;
 

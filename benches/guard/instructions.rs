@@ -1,5 +1,6 @@
 //! Instructions per message, counted by valgrind. The program runs itself twice with different numbers of repetitions;
-//! the difference is what the repetitions cost, without start and end.
+//! the difference is what the repetitions cost, without start and end. Hashes are taken off: under valgrind SHA-256 has to do
+//! without the instructions that the hardware has for it, and would hide everything else.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -20,22 +21,38 @@ pub(crate) enum Case {
     Decide,
     Encode,
     Assemble,
+    ContentHash,
+    ChainHash,
 }
 
 impl Case {
-    const ALL: [Self; 4] = [Self::Read, Self::Decide, Self::Encode, Self::Assemble];
+    /// Those that are compared.
+    const COMPARED: [Self; 4] = [Self::Read, Self::Decide, Self::Encode, Self::Assemble];
+    const HASHES: [Self; 2] = [Self::ContentHash, Self::ChainHash];
 
     const fn name(self) -> &'static str {
         match self {
-            Self::Read => "instructions: read a send from its frame",
-            Self::Decide => "instructions: decide one send",
+            Self::Read => "instructions: read a send from its frame, without the hash",
+            Self::Decide => "instructions: decide one send, without the hash",
             Self::Encode => "instructions: encode one push",
-            Self::Assemble => "instructions: put a commit into its statement",
+            Self::Assemble => "instructions: put a message into the statement of its commit",
+            Self::ContentHash => "instructions: hash of the content",
+            Self::ChainHash => "instructions: hash of the chain",
+        }
+    }
+
+    /// The hash that is a part of it.
+    const fn hash(self) -> Option<Self> {
+        match self {
+            Self::Read => Some(Self::ContentHash),
+            Self::Decide => Some(Self::ChainHash),
+            _ => None,
         }
     }
 
     pub(crate) fn parse(name: &str) -> Result<Self> {
-        let case = Self::ALL.into_iter().find(|case| case.name() == name);
+        let all = Self::COMPARED.into_iter().chain(Self::HASHES);
+        let case = all.into_iter().find(|case| case.name() == name);
         case.with_context(|| format!("no case {name}"))
     }
 
@@ -53,6 +70,16 @@ impl Case {
             Self::Assemble => {
                 for _ in 0..times / path.commits() {
                     black_box(path.assemble());
+                }
+            }
+            Self::ContentHash => {
+                for _ in 0..times {
+                    black_box(path.content_hash());
+                }
+            }
+            Self::ChainHash => {
+                for _ in 0..times {
+                    black_box(path.chain_hash());
                 }
             }
         }
@@ -79,17 +106,22 @@ impl Case {
     }
 }
 
-/// Of every case.
+/// Of every case that is compared.
 pub(crate) fn count() -> Result<BTreeMap<String, f64>> {
     let mut counted = BTreeMap::new();
-    for case in Case::ALL {
-        let (few, many) = case.times();
-        let instructions = run(case, many)?.checked_sub(run(case, few)?);
-        let instructions = instructions.context("more repetitions cost less")?;
-        let messages = case.messages(many)? - case.messages(few)?;
-        counted.insert(case.name().to_owned(), (float(instructions) / float(messages)).round());
+    for case in Case::COMPARED {
+        let hash = case.hash().map(per_message).transpose()?.unwrap_or_default();
+        counted.insert(case.name().to_owned(), (per_message(case)? - hash).round());
     }
     Ok(counted)
+}
+
+fn per_message(case: Case) -> Result<f64> {
+    let (few, many) = case.times();
+    let instructions = run(case, many)?.checked_sub(run(case, few)?);
+    let instructions = instructions.context("more repetitions cost less")?;
+    let messages = case.messages(many)? - case.messages(few)?;
+    Ok(float(instructions) / float(messages))
 }
 
 /// Instructions of the whole program.

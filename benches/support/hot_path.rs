@@ -8,8 +8,8 @@ use anyhow::{Context as _, Result};
 use bytes::Bytes;
 use onescribe::delivery::wire;
 use onescribe::domain::{
-    Adding, Batch, ClientMessageId, Command, Context, Conversation, ConversationId, Create, DeviceId, Draft, Facts,
-    HistoryVisibility, Kind, Message, MessageId, Origin, Posting, Principal, Send, Timestamp,
+    Adding, Batch, ClientMessageId, Command, Context, Conversation, ConversationId, Create, DeviceId, Digest, Draft,
+    Facts, HistoryVisibility, Kind, Message, MessageId, Origin, Posting, Principal, Send, Timestamp, chain,
 };
 use onescribe::protocol::frame::{self, Frame};
 use onescribe::protocol::reply::Push;
@@ -63,6 +63,16 @@ impl HotPath {
     /// One send, alone in its batch.
     pub(crate) fn decide(&self) -> Result<Batch> {
         decided(7, Some(black_box(&self.conversation)), black_box(&self.command))
+    }
+
+    /// The hash that [`HotPath::read`] computes.
+    pub(crate) fn content_hash(&self) -> Digest {
+        chain::content_hash(black_box(self.message.content.as_str()))
+    }
+
+    /// The hash that [`HotPath::decide`] computes.
+    pub(crate) fn chain_hash(&self) -> Digest {
+        chain::chain_hash(black_box(&self.message.chain_hash), black_box(&self.message))
     }
 
     /// The finished frame that every receiver gets.

@@ -379,31 +379,29 @@ impl ConversationWriter {
     }
 
     async fn publish(&self, steps: Vec<Step>) {
+        let joining = joining(&steps);
+        let cleared = if joining.is_empty() {
+            HashMap::new()
+        } else {
+            Box::pin(self.cleared(&joining)).await
+        };
         if let Some(state) = self.state().filter(|_| !steps.is_empty()) {
             self.parts.publisher.committed(Committed {
                 conversation_id: self.id,
                 header: Arc::clone(&state.header),
                 head: state.head,
                 member_count: state.members.len(),
-                cleared: self.cleared(&steps).await,
+                cleared,
                 steps,
             });
         }
     }
 
     /// What those who join find cleared. A writer holds nothing of it, and hardly anybody comes back: so it is asked for.
-    async fn cleared(&self, steps: &[Step]) -> HashMap<Principal, Seq> {
-        let joining = steps.iter().filter_map(|step| match step {
-            Step::Event(Event::MembersAdded { members }) => Some(members),
-            _ => None,
-        });
-        let joining: Vec<Principal> = joining.flatten().map(|member| member.principal).collect();
-        if joining.is_empty() {
-            return HashMap::new();
-        }
+    async fn cleared(&self, joining: &[Principal]) -> HashMap<Principal, Seq> {
         self.parts
             .store
-            .cleared(self.id, &joining)
+            .cleared(self.id, joining)
             .await
             .unwrap_or_else(|error| {
                 tracing::warn!(conversation_id = %self.id, %error, "who joins is not told what they had cleared");
@@ -455,6 +453,15 @@ impl ConversationWriter {
             .extend(found.into_iter().map(|(key, record)| (key, Some(record))));
         Ok(())
     }
+}
+
+/// Who is a member from here on.
+fn joining(steps: &[Step]) -> Vec<Principal> {
+    let members = steps.iter().filter_map(|step| match step {
+        Step::Event(Event::MembersAdded { members }) => Some(members),
+        _ => None,
+    });
+    members.flatten().map(|member| member.principal).collect()
 }
 
 fn answer_all(pending: Vec<Pending>, answers: impl Iterator<Item = Answer>) {
