@@ -194,11 +194,11 @@ pub fn missed(
         }
     }
     // Who left and came back in between is both: what was said meanwhile is not for them (INV-VIS-1).
-    let stayed = |one: &Member, other: Option<&Member>| other.is_some_and(|other| other.joined_seq == one.joined_seq);
+    let stayed = |one: &Member, other: Option<Member>| other.is_some_and(|other| other.joined_seq == one.joined_seq);
     let mut gone: Vec<Principal> = told
         .members
-        .values()
-        .filter(|member| !stayed(member, found.members.get(&member.principal)))
+        .iter()
+        .filter(|member| !stayed(member, found.members.get(member.principal)))
         .map(|member| member.principal)
         .collect();
     gone.sort_unstable();
@@ -215,7 +215,7 @@ pub fn missed(
             device: ours.and_then(|(_, device)| device),
             change: Arc::new(change),
             hidden_from: subject.as_ref().map_or_else(Vec::new, |subject| {
-                let (members, seq) = (found.members.values().copied(), subject.annotated.message.seq);
+                let (members, seq) = (found.members.iter(), subject.annotated.message.seq);
                 visibility::blind_to(&found.header, members, seq, &subject.hidden_for)
             }),
             message: subject.map(|subject| Arc::new(subject.annotated)),
@@ -224,9 +224,8 @@ pub fn missed(
     }));
     let mut new: Vec<Member> = found
         .members
-        .values()
-        .filter(|member| !stayed(member, told.members.get(&member.principal)))
-        .copied()
+        .iter()
+        .filter(|member| !stayed(member, told.members.get(member.principal)))
         .collect();
     new.sort_unstable_by_key(|member| (member.joined_seq, member.principal));
     let mut new = new.into_iter().peekable();

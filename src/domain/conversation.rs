@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::chain::{self, Digest};
 use super::event::Event;
 use super::ids::{ChangeSeq, ClientMessageId, ClientRequestId, ConversationId, CountNo, Principal, Seq, Timestamp};
-use super::member::Member;
+use super::member::Members;
 use super::message::{KeyRecord, MessageStatus};
 
 /// How many used keys a writer remembers; an older one is found by the unique key of the store.
@@ -219,7 +219,7 @@ pub struct Conversation {
     /// Where it stands.
     pub head: Head,
     /// Who is in it.
-    pub members: HashMap<Principal, Member>,
+    pub members: Members,
     /// Keys that were used lately.
     pub recent: RecentKeys,
 }
@@ -232,7 +232,7 @@ impl Conversation {
                 *state = Some(Self {
                     head: Head::empty(header.conversation_id, header.created_at),
                     header: Arc::clone(header),
-                    members: members.iter().map(|member| (member.principal, *member)).collect(),
+                    members: members.iter().copied().collect(),
                     recent: RecentKeys::default(),
                 });
             }
@@ -264,16 +264,13 @@ impl Conversation {
                 }
             }
             Event::MembersAdded { members } => {
-                self.members
-                    .extend(members.iter().map(|member| (member.principal, *member)));
+                self.members.extend(members.iter().copied());
             }
             Event::MemberRemoved { principal, .. } => {
-                self.members.remove(principal);
+                self.members.remove(*principal);
             }
             Event::RoleChanged { principal, role } => {
-                if let Some(member) = self.members.get_mut(principal) {
-                    member.role = *role;
-                }
+                self.members.set_role(*principal, *role);
             }
             Event::HeaderChanged { header } => self.header = Arc::clone(header),
             Event::MessageChanged { last_message_seq, .. } => self.head.last_message_seq = *last_message_seq,

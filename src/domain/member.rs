@@ -1,5 +1,7 @@
 //! Belonging to a conversation.
 
+use std::collections::HashMap;
+
 use super::ids::{CountNo, Principal, Seq, Timestamp};
 
 /// What a member may do. Ordered: `Member < Admin < Owner`.
@@ -51,7 +53,7 @@ impl Role {
     }
 }
 
-/// A present member, as the conversation's writer holds it: small, since a group may have 100,000.
+/// A present member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
     /// Who.
@@ -63,6 +65,94 @@ pub struct Member {
     pub joined_seq: Seq,
     /// When it began.
     pub joined_at: Timestamp,
+}
+
+/// The present members, as a conversation's writer holds them: small, since a group may have 100,000.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Members(HashMap<Principal, Standing>);
+
+/// A [`Member`] without its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Standing {
+    role: Role,
+    joined_seq: Seq,
+    joined_at: Timestamp,
+}
+
+impl Members {
+    /// The member of that name.
+    #[must_use]
+    pub fn get(&self, principal: Principal) -> Option<Member> {
+        self.0.get(&principal).map(|standing| standing.member(principal))
+    }
+
+    /// All of them, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = Member> {
+        self.0.iter().map(|(principal, standing)| standing.member(*principal))
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Nobody is there.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Takes one out.
+    pub fn remove(&mut self, principal: Principal) {
+        self.0.remove(&principal);
+    }
+
+    /// Gives one another role.
+    pub fn set_role(&mut self, principal: Principal, role: Role) {
+        if let Some(standing) = self.0.get_mut(&principal) {
+            standing.role = role;
+        }
+    }
+}
+
+impl Standing {
+    const fn member(self, principal: Principal) -> Member {
+        Member {
+            principal,
+            role: self.role,
+            joined_seq: self.joined_seq,
+            joined_at: self.joined_at,
+        }
+    }
+}
+
+impl Extend<Member> for Members {
+    fn extend<I: IntoIterator<Item = Member>>(&mut self, members: I) {
+        let entry = |member: Member| {
+            let Member {
+                principal,
+                role,
+                joined_seq,
+                joined_at,
+            } = member;
+            let standing = Standing {
+                role,
+                joined_seq,
+                joined_at,
+            };
+            (principal, standing)
+        };
+        self.0.extend(members.into_iter().map(entry));
+    }
+}
+
+impl FromIterator<Member> for Members {
+    fn from_iter<I: IntoIterator<Item = Member>>(members: I) -> Self {
+        let mut all = Self::default();
+        all.extend(members);
+        all
+    }
 }
 
 /// A member's own view of a conversation: the `me` of the wire.

@@ -42,7 +42,7 @@ pub use ids::{
     ChangeSeq, ClientMessageId, ClientRequestId, ConversationId, CountNo, DeviceId, Emoji, ExternalId, MessageId,
     Principal, PrincipalType, Seq, Timestamp,
 };
-pub use member::{Member, Membership, Role};
+pub use member::{Member, Members, Membership, Role};
 pub use mention::Mentions;
 pub use message::{KeyRecord, Message, MessageStatus};
 pub use personal::{Action, ActionType, Actionable, Personal, Position, Receipt, Settings, SettingsPatch};

@@ -255,15 +255,15 @@ impl<'a> Draft<'a> {
     fn member(&self, principal: Principal) -> Option<Member> {
         match self.members.get(&principal) {
             Some(changed) => *changed,
-            None => self.base.and_then(|base| base.members.get(&principal).copied()),
+            None => self.base.and_then(|base| base.members.get(principal)),
         }
     }
 
     /// Everybody who is a member at this point.
     fn present(&self) -> impl Iterator<Item = Member> {
-        let untouched = self.base.into_iter().flat_map(|base| base.members.values());
+        let untouched = self.base.into_iter().flat_map(|base| base.members.iter());
         let untouched = untouched.filter(|member| !self.members.contains_key(&member.principal));
-        untouched.chain(self.members.values().flatten()).copied()
+        untouched.chain(self.members.values().flatten().copied())
     }
 
     fn existing(&self) -> Result<(Arc<Header>, Head), DomainError> {

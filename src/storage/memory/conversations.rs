@@ -76,13 +76,11 @@ fn load(row: &ConversationRow) -> StoreResult<Conversation> {
             row.header.conversation_id, row.head.last_seq
         )));
     }
-    let members = row.members.iter().filter(|(_, member)| member.present);
+    let members = row.members.values().filter(|member| member.present);
     Ok(Conversation {
         header: Arc::clone(&row.header),
         head: row.head,
-        members: members
-            .map(|(principal, row)| (*principal, row.membership.member))
-            .collect(),
+        members: members.map(|row| row.membership.member).collect(),
         recent: RecentKeys::default(),
     })
 }

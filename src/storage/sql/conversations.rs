@@ -7,7 +7,7 @@ use super::rows::Columns;
 use super::{Dialect, SqlStore, bounded};
 use crate::domain::conversation::RecentKeys;
 use crate::domain::{
-    Conversation, ConversationId, CreationKey, Header, Marked, Member, Membership, Message, Principal, Seq,
+    Conversation, ConversationId, CreationKey, Header, Marked, Member, Members, Membership, Message, Principal, Seq,
 };
 use crate::storage::{
     ConversationStore, ListPosition, MemberPosition, MessageStore as _, Seen, StoreError, StoreResult,
@@ -94,11 +94,8 @@ impl ConversationStore for SqlStore {
             "SELECT ", member_columns!(), " FROM im_member r WHERE r.conversation_id = ? AND r.status = 1"
         )));
         let rows = bounded(query.bind(id.get()).fetch_all(&self.pool)).await?;
-        let members = rows.iter().map(|row| {
-            let member = Columns::<DB>::new(row).member()?;
-            Ok((member.principal, member))
-        });
-        let members = members.collect::<StoreResult<HashMap<_, _>>>()?;
+        let members = rows.iter().map(|row| Columns::<DB>::new(row).member());
+        let members = members.collect::<StoreResult<Members>>()?;
         Ok(Some(Conversation { header, head, members, recent: RecentKeys::default() }))
     }
 

@@ -185,11 +185,7 @@ fn a_transfer_is_a_change_for_each_of_the_two_and_one_system_message() {
     );
     assert!(outcomes[1].is_ok(), "the new owner may at once");
     assert!(matches!(&outcomes[2], Err(Refusal::Rejected(error)) if is_forbidden(error)));
-    let owners = world
-        .state()
-        .members
-        .values()
-        .filter(|member| member.role == Role::Owner);
+    let owners = world.state().members.iter().filter(|member| member.role == Role::Owner);
     assert_eq!((world.state().header.owner, owners.count()), (Some(CY), 1));
     assert_eq!(world.member(ANN).role, Role::Admin);
 }

@@ -65,7 +65,7 @@ fn check_numbers(events: &[Event], mut chain: crate::domain::Digest) {
 fn check_state(state: &Conversation) {
     let owners: Vec<Principal> = state
         .members
-        .values()
+        .iter()
         .filter(|member| member.role == Role::Owner)
         .map(|member| member.principal)
         .collect();
@@ -80,7 +80,7 @@ fn check_state(state: &Conversation) {
     assert!(
         state
             .members
-            .values()
+            .iter()
             .all(|member| member.joined_seq <= state.head.last_seq)
     );
 }

@@ -112,7 +112,7 @@ impl World {
     }
 
     fn member(&self, principal: Principal) -> Member {
-        self.state().members[&principal]
+        self.state().members.get(principal).unwrap()
     }
 
     /// The store was asked for this key and says that it is new.
