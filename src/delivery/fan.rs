@@ -1,6 +1,7 @@
 //! What a commit means for those who are online, encoded once: one list that every hub walks through in order.
 
 use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
@@ -16,6 +17,9 @@ use crate::protocol::view;
 /// A hub takes so many bytes of frames at a time, so that connections can be written to in between.
 pub const FAN_BYTES_MAX: usize = 256 * 1024;
 
+/// About what a push of a new message takes beside the content.
+const NEW_MESSAGE_BYTES: usize = 512;
+
 /// A piece of a commit. Never empty.
 #[derive(Debug)]
 pub struct Fan {
@@ -30,8 +34,8 @@ pub struct Fan {
 pub enum Item {
     /// For every session of every member, but the spared device.
     Push {
-        /// The finished frame.
-        frame: Bytes,
+        /// What they get.
+        frame: Frame,
         /// The device whose reply says the same.
         spare: Option<(Principal, DeviceId)>,
         /// What those get instead who may not see it.
@@ -77,6 +81,36 @@ pub enum Item {
     },
 }
 
+/// A frame for many.
+#[derive(Debug)]
+pub enum Frame {
+    /// It is there.
+    Made(Bytes),
+    /// A message that is new. It is encoded when the first session needs it, once for all hubs: most of the time nobody
+    /// but the sender is there to be told.
+    New(Arc<Message>, OnceLock<Bytes>),
+}
+
+impl Frame {
+    /// The finished frame.
+    pub fn get(&self) -> &Bytes {
+        match self {
+            Self::Made(frame) => frame,
+            Self::New(message, made) => {
+                made.get_or_init(|| wire::text(&Push::message(view::Message::unmarked(message))))
+            }
+        }
+    }
+
+    /// About as long as it will be.
+    fn len(&self) -> usize {
+        match self {
+            Self::Made(frame) => frame.len(),
+            Self::New(message, _) => NEW_MESSAGE_BYTES + message.content.as_str().len(),
+        }
+    }
+}
+
 /// A change to something that some members may not see: they learn its number and nothing else.
 #[derive(Debug)]
 pub struct Hidden {
@@ -90,10 +124,8 @@ impl Item {
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Join { frame, .. } => frame.as_ref().map_or(0, Bytes::len),
-            Self::Push { frame, .. }
-            | Self::Own { frame, .. }
-            | Self::Leave { frame, .. }
-            | Self::Typing { frame, .. } => frame.len(),
+            Self::Push { frame, .. } => frame.len(),
+            Self::Own { frame, .. } | Self::Leave { frame, .. } | Self::Typing { frame, .. } => frame.len(),
             Self::Reply { .. } => 256, // about what will be written
         }
     }
@@ -181,7 +213,7 @@ fn of_event(committed: &Committed, at: usize, event: &Event, sessions: &Sessions
                 None => (wire::text(&Push::change(change, None)), HashMap::new()),
             };
             items.push(Item::Push {
-                frame,
+                frame: Frame::Made(frame),
                 spare: device.clone().map(|device| (change.actor, device)),
                 hidden: (!hidden_from.is_empty()).then(|| Hidden {
                     from: hidden_from.clone(),
@@ -232,7 +264,11 @@ fn frames(
 
 /// Nobody can have reacted to a message that was just stored. One that another writer stored may have been changed
 /// before we found it: then the same list tells of its changes, and what is on it.
-fn new_message(committed: &Committed, message: &Message, sessions: &Sessions) -> (Bytes, HashMap<Principal, Bytes>) {
+fn new_message(
+    committed: &Committed,
+    message: &Arc<Message>,
+    sessions: &Sessions,
+) -> (Frame, HashMap<Principal, Bytes>) {
     let changed = || {
         committed.steps.iter().find_map(|step| match step {
             Step::Event(Event::Changed {
@@ -244,12 +280,10 @@ fn new_message(committed: &Committed, message: &Message, sessions: &Sessions) ->
     if message.change_seq > ChangeSeq::ZERO
         && let Some(about) = changed()
     {
-        return frames(about, &[], sessions, |message| wire::text(&Push::message(message)));
+        let (frame, reacted) = frames(about, &[], sessions, |message| wire::text(&Push::message(message)));
+        return (Frame::Made(frame), reacted);
     }
-    (
-        wire::text(&Push::message(view::Message::unmarked(message))),
-        HashMap::new(),
-    )
+    (Frame::New(Arc::clone(message), OnceLock::new()), HashMap::new())
 }
 
 /// The conversation as a new member sees it: after the whole commit, nothing unread. What they cleared when they were here

@@ -1,9 +1,11 @@
-//! What waits for one connection: a queue of finished frames, filled by the hub, drained by whoever writes the socket.
+//! What waits for one connection: a queue of finished frames, filled by the hub. Whoever fills it writes the socket
+//! itself while that takes all; when it is full, the connection's own writer goes on as soon as there is room.
 //!
 //! Bounded in bytes and in age: a client that does not read is told so with 4008 and loses the connection, never the
 //! server its memory. A `WebsocketContext` can do neither, since nothing of it runs while its socket is full.
 
 use std::collections::VecDeque;
+use std::io::Write;
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -41,8 +43,6 @@ enum Stage {
     Closing(Duration),
     /// What waits is written, then the connection ends.
     Ended,
-    /// All is taken; asked once more, it has been flushed.
-    Flushing,
     /// Nothing is written any more.
     Cut,
 }
@@ -50,9 +50,12 @@ enum Stage {
 struct State {
     frames: VecDeque<(Bytes, Instant)>,
     bytes: usize,
+    /// What the socket did not take of a write that was begun: it goes first and is never dropped.
+    rest: Bytes,
     stage: Stage,
+    /// There while the writer waits with nothing in hand: only then may somebody else write.
     waker: Option<Waker>,
-    /// A second handle of the socket: the only way to end a connection whose writer is stuck.
+    /// A second handle of the socket, which does not block: to write, and to end a connection that is stuck.
     socket: Option<Arc<TcpStream>>,
 }
 
@@ -64,7 +67,7 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// `socket` is a second handle of the connection's; without one a stuck connection cannot be cut.
+    /// `socket` is a second handle of the connection's; without one all is left to whoever polls.
     #[must_use]
     pub fn new(bounds: Bounds, socket: Option<Arc<TcpStream>>) -> Self {
         Self {
@@ -72,6 +75,7 @@ impl Outbox {
             state: Mutex::new(State {
                 frames: VecDeque::new(),
                 bytes: 0,
+                rest: Bytes::new(),
                 stage: Stage::Open,
                 waker: None,
                 socket,
@@ -80,27 +84,44 @@ impl Outbox {
         }
     }
 
-    /// Queues a frame. Over the bound in bytes, everything that waits is dropped for a 4008; nothing is lost, since the
-    /// client resumes with sync.
+    /// Writes a frame, behind what waits.
     pub fn push(&self, frame: Bytes, now: Instant) {
+        if let Some(mut state) = self.put(frame, now) {
+            state.write();
+        }
+    }
+
+    /// Queues a frame. `true` = nothing was waiting: it goes out with the next [`Outbox::write`], which is the caller's
+    /// to call, so that what follows at once can go out with it.
+    pub fn queue(&self, frame: Bytes, now: Instant) -> bool {
+        let state = self.put(frame, now);
+        state.is_some_and(|state| state.frames.len() == 1)
+    }
+
+    /// Writes what was queued.
+    pub fn write(&self) {
+        self.lock().write();
+    }
+
+    /// So much is waiting that nothing should come which nobody misses.
+    pub fn is_busy(&self) -> bool {
+        self.lock().bytes > self.bounds.bytes / 2
+    }
+
+    /// Over the bound in bytes, everything that waits is dropped for a 4008; nothing is lost, since the client resumes
+    /// with sync.
+    fn put(&self, frame: Bytes, now: Instant) -> Option<MutexGuard<'_, State>> {
         let mut state = self.lock();
         if state.stage != Stage::Open || frame.is_empty() {
-            return;
+            return None;
         }
         // One frame always fits, or a small bound would end every connection.
         if state.bytes + frame.len() > self.bounds.bytes && !state.frames.is_empty() {
-            return self.close_locked(state, Close::Slow, now);
+            self.close_locked(state, Close::Slow, now);
+            return None;
         }
         state.queue(frame, now);
-        state.wake();
-    }
-
-    /// Queues a frame that nobody misses, unless much is waiting already.
-    pub fn push_sheddable(&self, frame: Bytes, now: Instant) {
-        let busy = self.lock().bytes > self.bounds.bytes / 2;
-        if !busy {
-            self.push(frame, now);
-        }
+        Some(state)
     }
 
     /// Says why, and ends the connection when the peer has answered or its time is over. The first reason counts.
@@ -159,6 +180,7 @@ impl Outbox {
     pub fn cut(&self) {
         let mut state = self.lock();
         state.clear();
+        state.rest = Bytes::new();
         if let Some(socket) = state.socket.take() {
             // It may be gone already, which is what we want.
             drop(socket.shutdown(Shutdown::Both));
@@ -173,7 +195,7 @@ impl Outbox {
             match self.lock().stage {
                 Stage::Open => {}
                 Stage::Closing(grace) => return Some(grace),
-                Stage::Ended | Stage::Flushing => return Some(CLOSE_GRACE),
+                Stage::Ended => return Some(CLOSE_GRACE),
                 Stage::Cut => return None,
             }
             self.leaving.notified().await;
@@ -187,24 +209,23 @@ impl Outbox {
         }
     }
 
-    /// The next thing to write; `None` = nothing will follow. It is asked for again when that was written.
+    /// The next thing to write; `None` = nothing will follow. It is asked for again when that was written: whoever asks
+    /// is the connection's writer, and has nothing in hand.
     pub fn poll_chunk(&self, cx: &Context<'_>) -> Poll<Option<Bytes>> {
         let mut state = self.lock();
-        if let Some(chunk) = state.chunk() {
+        if let Some(chunk) = state.rest().or_else(|| state.chunk()) {
+            state.waker = None;
             return Poll::Ready(Some(chunk));
         }
         match state.stage {
             Stage::Open | Stage::Closing(_) => {
-                state.waker = Some(cx.waker().clone());
+                let known = state.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
+                if !known {
+                    state.waker = Some(cx.waker().clone());
+                }
                 Poll::Pending
             }
             Stage::Ended => {
-                // The writer flushes when there is nothing more to take; then it asks again.
-                state.stage = Stage::Flushing;
-                cx.waker().wake_by_ref();
-                Poll::Pending
-            }
-            Stage::Flushing => {
                 // RFC 6455: the server is the first to close the TCP connection. Else both would wait for each other.
                 if let Some(socket) = state.socket.take() {
                     drop(socket.shutdown(Shutdown::Write));
@@ -215,10 +236,16 @@ impl Outbox {
         }
     }
 
+    /// Is there nobody left to write to?
+    pub fn is_cut(&self) -> bool {
+        self.lock().stage == Stage::Cut
+    }
+
     /// The connection is gone, whoever ended it. Its second handle goes too, or the descriptor would stay open.
     pub fn gone(&self) {
         let mut state = self.lock();
         state.clear();
+        state.rest = Bytes::new();
         state.socket = None;
         state.finish(Stage::Cut);
         self.leaving.notify_one();
@@ -251,9 +278,29 @@ impl Outbox {
         self.lock().stage == Stage::Open
     }
 
+    #[cfg(test)]
+    pub(in crate::delivery) fn waiting(&self) -> Waits {
+        let state = self.lock();
+        Waits {
+            frames: state.frames.len(),
+            bytes: state.bytes,
+            room: state.frames.capacity(),
+            rest: state.rest.len(),
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What a test sees of a queue.
+#[cfg(test)]
+pub(in crate::delivery) struct Waits {
+    pub(in crate::delivery) frames: usize,
+    pub(in crate::delivery) bytes: usize,
+    pub(in crate::delivery) room: usize,
+    pub(in crate::delivery) rest: usize,
 }
 
 impl State {
@@ -275,11 +322,36 @@ impl State {
     }
 
     fn finish(&mut self, stage: Stage) {
-        let later = matches!(self.stage, Stage::Cut) || (self.stage == Stage::Flushing && stage == Stage::Ended);
-        if !later {
+        if self.stage != Stage::Cut {
             self.stage = stage;
         }
         self.wake();
+    }
+
+    /// Writes what waits, as far as the socket takes it. The connection's writer does the rest, and meets the error if
+    /// there is one.
+    fn write(&mut self) {
+        // A writer that is at work comes for the rest by itself.
+        if self.waker.is_none() {
+            return;
+        }
+        let Some(socket) = self.socket.take() else {
+            return self.wake();
+        };
+        while let Some(chunk) = self.chunk() {
+            let written = (&*socket).write(&chunk).unwrap_or_default();
+            if written < chunk.len() {
+                self.rest = chunk.slice(written..);
+                self.wake();
+                break;
+            }
+        }
+        self.socket = Some(socket);
+    }
+
+    fn rest(&mut self) -> Option<Bytes> {
+        let rest = std::mem::take(&mut self.rest);
+        (!rest.is_empty()).then_some(rest)
     }
 
     fn pop(&mut self) -> Option<Bytes> {
@@ -307,167 +379,5 @@ impl State {
             chunk.extend_from_slice(&self.pop().unwrap_or_default());
         }
         Some(chunk.freeze())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::future::poll_fn;
-    use std::io::Read;
-    use std::net::TcpListener;
-
-    use super::*;
-    use crate::delivery::tests::support::decode;
-
-    fn outbox(bytes: usize) -> Outbox {
-        Outbox::new(
-            Bounds {
-                bytes,
-                age: Duration::from_secs(30),
-            },
-            None,
-        )
-    }
-
-    fn frame(length: usize) -> Bytes {
-        wire::text(&"x".repeat(length))
-    }
-
-    /// One write, if there is one now.
-    fn poll(outbox: &Outbox) -> Poll<Option<Bytes>> {
-        outbox.poll_chunk(&Context::from_waker(Waker::noop()))
-    }
-
-    fn write(outbox: &Outbox) -> Bytes {
-        match poll(outbox) {
-            Poll::Ready(Some(chunk)) => chunk,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    fn close_code(bytes: &[u8]) -> String {
-        decode(bytes).pop().unwrap_or_default()
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_waits_is_merged_into_one_write_in_order() {
-        let outbox = outbox(1 << 20);
-        for length in [1, 2, 3] {
-            outbox.push(frame(length), Instant::now());
-        }
-        outbox.push(frame(CHUNK_BYTES_MAX), Instant::now());
-        outbox.push(frame(4), Instant::now());
-        let first = write(&outbox);
-        assert_eq!(decode(&first).len(), 3, "the large one is not split");
-        assert_eq!(write(&outbox), frame(CHUNK_BYTES_MAX));
-        assert_eq!(write(&outbox), frame(4));
-        assert_eq!(poll(&outbox), Poll::Pending);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_push_wakes_the_body() {
-        let outbox = outbox(1 << 20);
-        let chunk = async { poll_fn(|cx| outbox.poll_chunk(cx)).await.unwrap() };
-        let (chunk, ()) = tokio::join!(chunk, async { outbox.push(frame(1), Instant::now()) });
-        assert_eq!(chunk, frame(1));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn b87_a_full_queue_is_dropped_for_a_4008() {
-        let outbox = outbox(1000);
-        outbox.push(frame(5000), Instant::now());
-        assert!(outbox.is_open(), "one frame always fits");
-        outbox.push(frame(10), Instant::now());
-        outbox.push(frame(10), Instant::now());
-        assert_eq!(outbox.closing().await, Some(SLOW_GRACE));
-        assert_eq!(close_code(&write(&outbox)), "4008");
-        assert_eq!(poll(&outbox), Poll::Pending, "the client may still answer");
-        outbox.peer_closed(Some(4008));
-        assert_eq!(poll(&outbox), Poll::Pending, "first a flush");
-        assert_eq!(poll(&outbox), Poll::Ready(None));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn b87_the_memory_of_a_burst_is_given_back() {
-        let outbox = outbox(1 << 20);
-        for _ in 0..1000 {
-            outbox.push(frame(100), Instant::now());
-        }
-        while poll(&outbox).is_ready() {}
-        let state = outbox.lock();
-        assert_eq!((state.frames.capacity(), state.bytes), (0, 0));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_age_of_the_oldest_frame_counts_and_not_that_of_the_connection() {
-        let outbox = outbox(1 << 20);
-        tokio::time::advance(Duration::from_mins(1)).await;
-        outbox.push(frame(1), Instant::now());
-        assert!(!outbox.is_stale(Instant::now()));
-        tokio::time::advance(Duration::from_secs(31)).await;
-        outbox.push(frame(1), Instant::now());
-        assert!(outbox.is_stale(Instant::now()));
-        write(&outbox);
-        assert!(!outbox.is_stale(Instant::now()));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn control_clears_the_queue_and_nothing_follows_it() {
-        let outbox = outbox(1 << 20);
-        outbox.push(frame(1), Instant::now());
-        outbox.close(Close::Replaced);
-        outbox.close(Close::Slow);
-        outbox.push(frame(2), Instant::now());
-        assert_eq!(outbox.closing().await, Some(CONTROL_GRACE));
-        assert_eq!(close_code(&write(&outbox)), "4009");
-        assert_eq!(poll(&outbox), Poll::Pending);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_restart_answers_what_was_accepted_before_it_says_goodbye() {
-        let outbox = outbox(1 << 20);
-        outbox.push(frame(1), Instant::now());
-        outbox.close_with(frame(2), Close::Restart);
-        let chunk = write(&outbox);
-        assert!(chunk.starts_with(&[frame(1), frame(2)].concat()));
-        assert_eq!(close_code(&chunk), "1012");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn typing_is_shed_before_anything_else() {
-        let outbox = outbox(1000);
-        outbox.push(frame(600), Instant::now());
-        outbox.push_sheddable(frame(1), Instant::now());
-        assert_eq!(outbox.lock().frames.len(), 1);
-    }
-
-    #[tokio::test]
-    async fn cutting_ends_a_socket_whose_writer_is_stuck() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (server, _) = listener.accept().unwrap();
-        let second = Arc::new(server.try_clone().unwrap());
-        let bounds = Bounds {
-            bytes: 1000,
-            age: Duration::from_secs(1),
-        };
-        let outbox = Outbox::new(bounds, Some(second));
-        outbox.cut();
-        assert_eq!(
-            client.read(&mut [0]).unwrap(),
-            0,
-            "end of stream, though `server` is still open"
-        );
-        assert_eq!(outbox.closing().await, None);
-        drop(server);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn nothing_waits_for_a_connection_that_is_gone() {
-        let outbox = outbox(1000);
-        outbox.gone();
-        outbox.push(frame(1), Instant::now());
-        assert_eq!(outbox.closing().await, None);
-        assert!(outbox.lock().frames.is_empty());
     }
 }

@@ -116,7 +116,7 @@ impl Session {
 
     /// The way out.
     #[must_use]
-    pub fn outbox(&self) -> &Outbox {
+    pub const fn outbox(&self) -> &Arc<Outbox> {
         &self.who.outbox
     }
 

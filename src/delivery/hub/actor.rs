@@ -1,27 +1,27 @@
 //! The hub's mailbox: registrations, fans, answers and pings of the sessions of one arbiter, in order of arrival.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
-use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, ContextFutureSpawner, Handler, Message, WrapFuture};
+use actix::{Actor, ActorFuture, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, WrapFuture};
 use bytes::Bytes;
 use tokio::sync::oneshot;
+use tokio::task::yield_now;
 use tokio::time::Instant;
 
-use super::super::fan::{Fan, Hidden, Item};
-use super::super::session::{Asked, Refused, Sending, Session};
+use super::super::fan::{Fan, Item};
+use super::super::session::Session;
 use super::super::shared::{HubLoad, Shared};
 use super::super::wire::{self, Close};
-use super::roster::Roster;
-use crate::conversation::{Answer, CommandError, SessionReply};
-use crate::domain::{ConversationId, KeyRecord, Outcome};
-use crate::protocol::reply::{Pong, Push, Read, Sent, Touched};
-use crate::protocol::view;
+use super::desk::Desk;
+use crate::conversation::{Answer, SessionReply};
+use crate::domain::ConversationId;
+use crate::protocol::reply::{Pong, Push};
 
 /// The most that may wait for a hub. Beyond it something is lost to its sessions, so all of them are cut with 4008.
 pub const HUB_MAILBOX_MAX: usize = 16_384;
-/// After so many pushes a hub lets the connections write.
-const TURN_PUSHES_MAX: usize = 4_096;
 /// How often the hub looks for silent and stuck sessions, unless the heartbeat asks for more.
 const TICK_MAX: Duration = Duration::from_secs(1);
 /// How often a sender's typing is passed on.
@@ -33,9 +33,9 @@ pub struct Hub {
     shared: Arc<Shared>,
     load: Arc<HubLoad>,
     overruns_seen: u64,
-    roster: Roster,
-    turn_bytes: usize,
-    turn_pushes: usize,
+    desk: Desk,
+    /// What was handed out is being written.
+    is_writing: bool,
 }
 
 impl Hub {
@@ -47,9 +47,8 @@ impl Hub {
             shared,
             load,
             overruns_seen: 0,
-            roster: Roster::default(),
-            turn_bytes: 0,
-            turn_pushes: 0,
+            desk: Desk::new(index),
+            is_writing: false,
         };
         drop(Context::with_receiver(receiver).run(hub));
         Addr::new(sender)
@@ -64,113 +63,30 @@ impl Hub {
                 hub = self.index,
                 "too much was waiting: every session of this hub is cut and will sync"
             );
-            self.roster
+            self.desk
+                .roster
                 .all()
                 .for_each(|session| session.outbox().close(Close::Slow));
         }
     }
 
-    /// After a long turn the connections of this arbiter may write before it goes on.
-    fn end_turn(&mut self, ctx: &mut Context<Self>) {
-        if self.turn_bytes >= self.shared.options.turn_bytes() || self.turn_pushes >= TURN_PUSHES_MAX {
-            (self.turn_bytes, self.turn_pushes) = (0, 0);
-            tokio::task::yield_now().into_actor(self).wait(ctx);
+    /// Lets the sessions write: when the mailbox is empty, or before anything else if much was handed out.
+    fn let_write(&mut self, ctx: &mut Context<Self>) {
+        if self.desk.outgoing.is_full(self.shared.options.turn_bytes()) {
+            // What a socket did not take at once is written by its connection, which needs its turn for that.
+            let written = Writing.then(|(), hub: &mut Self, _: &mut Context<Self>| yield_now().into_actor(hub));
+            ctx.wait(written);
+        } else if !self.desk.outgoing.is_empty() && !self.is_writing {
+            self.is_writing = true;
+            ctx.spawn(Writing.map(|(), hub: &mut Self, _| hub.is_writing = false));
         }
-    }
-
-    fn deliver(&mut self, conversation: ConversationId, item: &Item, now: Instant) {
-        self.turn_bytes += item.bytes();
-        match item {
-            Item::Push {
-                frame,
-                spare,
-                hidden,
-                reacted,
-            } => {
-                let listening = self.roster.listening(conversation);
-                self.turn_pushes += listening.len();
-                for session in listening {
-                    let principal = session.principal();
-                    let blind = |hidden: &&Hidden| hidden.from.binary_search(&principal).is_ok();
-                    let frame = match hidden.as_ref().filter(blind) {
-                        Some(hidden) => &hidden.frame,
-                        None if reacted.is_empty() => frame,
-                        None => reacted.get(&principal).unwrap_or(frame),
-                    };
-                    if !spare.as_ref().is_some_and(|spare| session.is(spare)) {
-                        session.outbox().push(frame.clone(), now);
-                    }
-                }
-            }
-            Item::Typing { frame, spare } => {
-                for session in self.roster.listening(conversation) {
-                    if !session.is(spare) {
-                        session.outbox().push_sheddable(frame.clone(), now);
-                    }
-                }
-            }
-            Item::Join { principal, frame } => self.roster.join(conversation, *principal, frame.as_ref(), now),
-            Item::Own { principal, frame } => self.roster.tell(*principal, frame, now),
-            Item::Leave { principal, frame } => self.roster.leave(conversation, *principal, frame, now),
-            Item::Reply { to, answer } => {
-                if to.hub == self.index {
-                    self.answer(*to, answer.clone(), now);
-                }
-            }
-        }
-    }
-
-    fn answer(&mut self, to: SessionReply, answer: Answer, now: Instant) {
-        let Some(session) = self.roster.session(to.session) else {
-            return;
-        };
-        let Some(waiting) = session.answered(to.frame) else {
-            return;
-        };
-        let reply_to = waiting.frame;
-        let reply = match (&waiting.asked, answer) {
-            (Asked::Send(send), Ok(Outcome::Sent(message))) => {
-                wire::text(&sent(reply_to, send, &message.record(), false))
-            }
-            (Asked::Send(send), Ok(Outcome::Duplicate(first))) => wire::text(&sent(reply_to, send, &first, true)),
-            (Asked::Touch, Ok(Outcome::Touched(about, change))) => {
-                let marks = about.marks_for(session.principal());
-                let message = || view::Message::new(&about.message, &marks);
-                let change = change.as_deref();
-                wire::text(&Touched {
-                    reply_to,
-                    message: message(),
-                    change: change.map(|change| view::Change::new(change, Some(message()))),
-                })
-            }
-            (
-                Asked::Read,
-                Ok(Outcome::Read {
-                    last_read_seq,
-                    unread_count,
-                    change,
-                }),
-            ) => wire::text(&Read {
-                reply_to,
-                last_read_seq: last_read_seq.get(),
-                unread_count,
-                change_seq: change.map(|change| change.change_seq.get()),
-            }),
-            // No answer to what was asked: the client asks again.
-            (_, Ok(_)) => {
-                let error = CommandError::Unavailable;
-                return session.refuse(Refused { frame: reply_to, error });
-            }
-            (_, Err(error)) => return session.refuse(Refused { frame: reply_to, error }),
-        };
-        session.outbox().push(reply, now);
     }
 
     fn tick(&mut self, _ctx: &mut Context<Self>) {
         self.look_for_overruns();
         self.sweep();
         let (heartbeat, now) = (self.shared.options.heartbeat, Instant::now());
-        for seat in self.roster.welcomed() {
+        for seat in self.desk.roster.welcomed() {
             let outbox = seat.session.outbox();
             if seat.session.silent_for(now) >= heartbeat * 2 {
                 outbox.close(Close::Silent);
@@ -191,7 +107,7 @@ impl Hub {
     /// Takes out the sessions that have ended.
     fn sweep(&mut self) {
         for id in self.load.departed() {
-            if let Some(session) = self.roster.remove(id) {
+            if let Some(session) = self.desk.roster.remove(id) {
                 self.forget(&session);
             }
         }
@@ -206,22 +122,25 @@ impl Hub {
 impl Drop for Hub {
     /// A panic, or the end of the process: nobody would tell these sessions anything any more.
     fn drop(&mut self) {
-        for session in self.roster.all() {
+        for session in self.desk.roster.all() {
             session.outbox().close(Close::TryAgainLater);
             self.forget(session);
         }
     }
 }
 
-fn sent<'a>(reply_to: u64, send: &'a Sending, first: &KeyRecord, duplicate: bool) -> Sent<'a> {
-    Sent {
-        reply_to,
-        message_id: first.message_id.get(),
-        conversation_id: send.conversation_id.get(),
-        seq: first.seq.get(),
-        sent_at: first.sent_at,
-        client_message_id: send.client_message_id.as_str(),
-        duplicate,
+/// Lets the sessions write what they were handed, some at a time so that the others of this arbiter come in between.
+struct Writing;
+
+impl ActorFuture<Hub> for Writing {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, hub: &mut Hub, _ctx: &mut Context<Hub>, task: &mut TaskContext<'_>) -> Poll<()> {
+        if hub.desk.outgoing.write() {
+            return Poll::Ready(());
+        }
+        task.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 
@@ -244,11 +163,8 @@ impl Handler<Deliver> for Hub {
 
     fn handle(&mut self, Deliver(fan): Deliver, ctx: &mut Context<Self>) {
         self.look_for_overruns();
-        let now = Instant::now();
-        for item in &fan.items {
-            self.deliver(fan.conversation_id, item, now);
-        }
-        self.end_turn(ctx);
+        self.desk.deliver(&fan, Instant::now());
+        self.let_write(ctx);
     }
 }
 
@@ -260,9 +176,10 @@ pub(in super::super) struct Answered(pub(in super::super) SessionReply, pub(in s
 impl Handler<Answered> for Hub {
     type Result = ();
 
-    fn handle(&mut self, Answered(to, answer): Answered, _ctx: &mut Context<Self>) {
+    fn handle(&mut self, Answered(to, answer): Answered, ctx: &mut Context<Self>) {
         self.look_for_overruns();
-        self.answer(to, answer, Instant::now());
+        self.desk.answer(to, &answer, Instant::now());
+        self.let_write(ctx);
     }
 }
 
@@ -293,7 +210,7 @@ impl Handler<Register> for Hub {
             // What was lost while this message waited may have been for this session.
             register.session.outbox().close(Close::Slow);
         }
-        self.roster.add(register.session, register.welcome);
+        self.desk.roster.add(register.session, register.welcome);
         let shared = Arc::clone(&self.shared);
         let ready = register.ready;
         let load = async move {
@@ -303,7 +220,7 @@ impl Handler<Register> for Hub {
         };
         let loaded = load.into_actor(self).map(move |read, hub, _ctx| {
             let welcomed = match read {
-                Ok(read) => hub.roster.loaded(id, read),
+                Ok(read) => hub.desk.roster.loaded(id, read),
                 Err(error) => {
                     tracing::warn!(%error, "the memberships of a session could not be read");
                     false
@@ -342,15 +259,17 @@ pub(in super::super) struct Ping {
 impl Handler<Ping> for Hub {
     type Result = ();
 
-    fn handle(&mut self, ping: Ping, _ctx: &mut Context<Self>) {
+    fn handle(&mut self, ping: Ping, ctx: &mut Context<Self>) {
         self.look_for_overruns();
-        if let Some(session) = self.roster.session(ping.session) {
+        let Desk { roster, outgoing, .. } = &mut self.desk;
+        if let Some(session) = roster.session(ping.session) {
             let answer = Pong {
                 reply_to: ping.frame,
                 server_time: self.shared.clock.now(),
             };
-            session.outbox().push(wire::text(&answer), Instant::now());
+            outgoing.give(session.outbox(), wire::text(&answer), Instant::now());
         }
+        self.let_write(ctx);
     }
 }
 
@@ -369,10 +288,10 @@ impl Handler<Typing> for Hub {
 
     fn handle(&mut self, typing: Typing, _ctx: &mut Context<Self>) {
         let conversation_id = typing.conversation_id;
-        if !self.roster.listens(typing.session, conversation_id) {
+        if !self.desk.roster.listens(typing.session, conversation_id) {
             return;
         }
-        let Some(session) = self.roster.session(typing.session) else {
+        let Some(session) = self.desk.roster.session(typing.session) else {
             return;
         };
         let principal = session.principal();

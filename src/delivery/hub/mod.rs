@@ -6,9 +6,14 @@
 //! listen here, however many members there are.
 
 mod actor;
+mod desk;
+mod outgoing;
+mod replies;
 mod roster;
 
 #[cfg(test)]
 pub(super) use actor::Panic;
 pub(super) use actor::{Answered, Deliver, Ping, Register, Sweep, Typing};
 pub use actor::{HUB_MAILBOX_MAX, Hub};
+#[cfg(test)]
+pub(super) use desk::Desk;

@@ -1,19 +1,23 @@
 //! Which session of this arbiter listens to which conversation. No actor, no wait: a structure that can be tested.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::time::Instant;
 
+use super::super::outbox::Outbox;
 use super::super::session::Session;
+use super::outgoing::Outgoing;
 use crate::domain::{ConversationId, Principal};
 
 /// A session, and what it listens to.
 pub(super) struct Seat {
     pub(super) session: Arc<Session>,
     pub(super) pinged_at: Instant,
-    conversations: HashSet<ConversationId>,
+    /// What it listens to, with its place in [`Roster::listening`].
+    conversations: HashMap<ConversationId, usize>,
     /// `Some` until its memberships have been read: nothing is pushed before `welcome`.
     loading: Option<Loading>,
 }
@@ -24,12 +28,19 @@ struct Loading {
     moves: HashMap<ConversationId, bool>,
 }
 
+/// What a push needs of a session. They lie side by side: most of what a push to many costs is waiting for memory.
+pub(super) struct Listener {
+    pub(super) id: u64,
+    pub(super) principal: Principal,
+    pub(super) outbox: Arc<Outbox>,
+}
+
 /// The sessions of one hub.
 #[derive(Default)]
 pub(super) struct Roster {
     seats: HashMap<u64, Seat>,
     by_principal: HashMap<Principal, Vec<u64>>,
-    by_conversation: HashMap<ConversationId, Vec<Arc<Session>>>,
+    by_conversation: HashMap<ConversationId, Vec<Listener>>,
 }
 
 impl Roster {
@@ -39,7 +50,7 @@ impl Roster {
         let seat = Seat {
             session,
             pinged_at: Instant::now(),
-            conversations: HashSet::new(),
+            conversations: HashMap::new(),
             loading: Some(Loading {
                 welcome,
                 moves: HashMap::new(),
@@ -58,7 +69,6 @@ impl Roster {
         let Some(loading) = seat.loading.take() else {
             return true;
         };
-        let session = Arc::clone(&seat.session);
         let moves = loading.moves;
         let stayed = read
             .into_iter()
@@ -67,21 +77,18 @@ impl Roster {
             .iter()
             .filter(|(_, joined)| **joined)
             .map(|(conversation, _)| *conversation);
-        let mine: HashSet<ConversationId> = stayed.chain(joined).collect();
-        session.outbox().push(loading.welcome, Instant::now());
-        for conversation in &mine {
-            let listening = self.by_conversation.entry(*conversation).or_default();
-            listening.push(Arc::clone(&session));
+        seat.session.outbox().push(loading.welcome, Instant::now());
+        for conversation in stayed.chain(joined) {
+            listen(&mut self.by_conversation, seat, conversation);
         }
-        seat.conversations = mine;
         true
     }
 
     /// Takes a session out.
     pub(super) fn remove(&mut self, id: u64) -> Option<Arc<Session>> {
         let seat = self.seats.remove(&id)?;
-        for conversation in seat.conversations {
-            self.unlisten(conversation, id);
+        for (conversation, at) in seat.conversations {
+            self.unlisten(conversation, at);
         }
         let principal = seat.session.principal();
         if let Some(ids) = self.by_principal.get_mut(&principal) {
@@ -93,24 +100,29 @@ impl Roster {
         Some(seat.session)
     }
 
-    fn unlisten(&mut self, conversation: ConversationId, id: u64) {
+    /// Takes out whoever sits at `at`; the last one takes the place.
+    fn unlisten(&mut self, conversation: ConversationId, at: usize) {
         let Some(listening) = self.by_conversation.get_mut(&conversation) else {
             return;
         };
-        if let Some(at) = listening.iter().position(|session| session.id() == id) {
+        if at < listening.len() {
             listening.swap_remove(at);
         }
         if listening.is_empty() {
             self.by_conversation.remove(&conversation);
+        } else if let Some(moved) = listening.get(at)
+            && let Some(seat) = self.seats.get_mut(&moved.id)
+        {
+            seat.conversations.insert(conversation, at);
         }
     }
 
     /// Gives a frame to the sessions of a principal that are welcomed.
-    pub(super) fn tell(&self, principal: Principal, frame: &Bytes, now: Instant) {
+    pub(super) fn tell(&self, principal: Principal, frame: &Bytes, now: Instant, out: &mut Outgoing) {
         let ids = self.by_principal.get(&principal).map_or(&[][..], Vec::as_slice);
         let seats = ids.iter().filter_map(|id| self.seats.get(id));
         for seat in seats.filter(|seat| seat.loading.is_none()) {
-            seat.session.outbox().push(frame.clone(), now);
+            out.give(seat.session.outbox(), frame.clone(), now);
         }
     }
 
@@ -122,6 +134,7 @@ impl Roster {
         principal: Principal,
         frame: Option<&Bytes>,
         now: Instant,
+        out: &mut Outgoing,
     ) {
         let ids = self.by_principal.get(&principal).map_or(&[][..], Vec::as_slice);
         for id in ids {
@@ -131,17 +144,21 @@ impl Roster {
                 continue;
             }
             if let Some(frame) = frame {
-                seat.session.outbox().push(frame.clone(), now);
+                out.give(seat.session.outbox(), frame.clone(), now);
             }
-            if seat.conversations.insert(conversation) {
-                let listening = self.by_conversation.entry(conversation).or_default();
-                listening.push(Arc::clone(&seat.session));
-            }
+            listen(&mut self.by_conversation, seat, conversation);
         }
     }
 
     /// Tells the principal's sessions that they left: the last thing that they get of the conversation (B96).
-    pub(super) fn leave(&mut self, conversation: ConversationId, principal: Principal, frame: &Bytes, now: Instant) {
+    pub(super) fn leave(
+        &mut self,
+        conversation: ConversationId,
+        principal: Principal,
+        frame: &Bytes,
+        now: Instant,
+        out: &mut Outgoing,
+    ) {
         let ids = self.by_principal.get(&principal).cloned().unwrap_or_default();
         for id in ids {
             let Some(seat) = self.seats.get_mut(&id) else { continue };
@@ -149,22 +166,30 @@ impl Roster {
                 loading.moves.insert(conversation, false);
                 continue;
             }
-            seat.session.outbox().push(frame.clone(), now);
-            if seat.conversations.remove(&conversation) {
-                self.unlisten(conversation, id);
+            out.give(seat.session.outbox(), frame.clone(), now);
+            if let Some(at) = seat.conversations.remove(&conversation) {
+                self.unlisten(conversation, at);
             }
         }
     }
 
     /// Who listens to a conversation here.
-    pub(super) fn listening(&self, conversation: ConversationId) -> &[Arc<Session>] {
+    pub(super) fn listening(&self, conversation: ConversationId) -> &[Listener] {
         self.by_conversation.get(&conversation).map_or(&[], Vec::as_slice)
+    }
+
+    /// The sessions of a principal that listen to a conversation here.
+    pub(super) fn of(&self, principal: Principal, conversation: ConversationId) -> impl Iterator<Item = &Arc<Session>> {
+        let ids = self.by_principal.get(&principal).map_or(&[][..], Vec::as_slice);
+        let seats = ids.iter().filter_map(|id| self.seats.get(id));
+        let listening = seats.filter(move |seat| seat.conversations.contains_key(&conversation));
+        listening.map(|seat| &seat.session)
     }
 
     /// Does this session listen to this conversation, that is: is it a member's?
     pub(super) fn listens(&self, id: u64, conversation: ConversationId) -> bool {
         let seat = self.seats.get(&id);
-        seat.is_some_and(|seat| seat.conversations.contains(&conversation))
+        seat.is_some_and(|seat| seat.conversations.contains_key(&conversation))
     }
 
     /// One session.
@@ -181,6 +206,19 @@ impl Roster {
     pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Session>> {
         self.seats.values().map(|seat| &seat.session)
     }
+}
+
+fn listen(by_conversation: &mut HashMap<ConversationId, Vec<Listener>>, seat: &mut Seat, conversation: ConversationId) {
+    let Entry::Vacant(place) = seat.conversations.entry(conversation) else {
+        return;
+    };
+    let listening = by_conversation.entry(conversation).or_default();
+    place.insert(listening.len());
+    listening.push(Listener {
+        id: seat.session.id(),
+        principal: seat.session.principal(),
+        outbox: Arc::clone(seat.session.outbox()),
+    });
 }
 
 #[cfg(test)]
@@ -206,11 +244,12 @@ mod tests {
     #[actix::test]
     async fn a_join_or_leave_while_the_memberships_are_read_counts_more_than_what_was_read() {
         let (mut roster, now) = (Roster::default(), Instant::now());
+        let out = &mut Outgoing::default();
         let one = seated(&mut roster, 1);
-        roster.join(conversation(1), one.principal(), Some(&word("joined")), now);
-        roster.leave(conversation(2), one.principal(), &word("left"), now);
-        roster.leave(conversation(3), one.principal(), &word("left"), now);
-        roster.join(conversation(3), one.principal(), Some(&word("joined")), now);
+        roster.join(conversation(1), one.principal(), Some(&word("joined")), now, out);
+        roster.leave(conversation(2), one.principal(), &word("left"), now, out);
+        roster.leave(conversation(3), one.principal(), &word("left"), now, out);
+        roster.join(conversation(3), one.principal(), Some(&word("joined")), now, out);
         assert!(roster.listening(conversation(1)).is_empty(), "nothing before welcome");
         assert!(roster.loaded(1, vec![conversation(2), conversation(3), conversation(4)]));
         let listens: Vec<bool> = (1..=4).map(|id| roster.listens(1, conversation(id))).collect();
@@ -221,26 +260,53 @@ mod tests {
     #[actix::test]
     async fn an_inbox_is_joined_in_silence_and_own_frames_reach_those_who_are_welcomed() {
         let (mut roster, now) = (Roster::default(), Instant::now());
+        let out = &mut Outgoing::default();
         let one = seated(&mut roster, 1);
-        roster.tell(one.principal(), &word("too early"), now);
+        roster.tell(one.principal(), &word("too early"), now, out);
         roster.loaded(1, vec![]);
-        roster.join(conversation(9), one.principal(), None, now);
+        roster.join(conversation(9), one.principal(), None, now, out);
         assert!(roster.listens(1, conversation(9)));
-        roster.tell(one.principal(), &word("own"), now);
-        roster.tell(Principal::user(2), &word("of another"), now);
+        roster.tell(one.principal(), &word("own"), now, out);
+        roster.tell(Principal::user(2), &word("of another"), now, out);
         assert_eq!(texts(&one), ["\"welcome\"", "\"own\""]);
     }
 
     #[actix::test]
     async fn joining_twice_subscribes_once() {
         let (mut roster, now) = (Roster::default(), Instant::now());
+        let out = &mut Outgoing::default();
         let one = seated(&mut roster, 1);
         roster.loaded(1, vec![conversation(1)]);
-        roster.join(conversation(1), one.principal(), Some(&word("joined")), now);
+        roster.join(conversation(1), one.principal(), Some(&word("joined")), now, out);
         assert_eq!(roster.listening(conversation(1)).len(), 1);
-        roster.leave(conversation(1), one.principal(), &word("left"), now);
+        roster.leave(conversation(1), one.principal(), &word("left"), now, out);
         assert!(roster.listening(conversation(1)).is_empty());
         assert_eq!(texts(&one), ["\"welcome\"", "\"joined\"", "\"left\""]);
+    }
+
+    #[actix::test]
+    async fn whoever_leaves_a_conversation_leaves_the_others_their_places() {
+        let (mut roster, now) = (Roster::default(), Instant::now());
+        let out = &mut Outgoing::default();
+        let all: Vec<_> = (1..=4)
+            .map(|id| session(id, Principal::user(i64::try_from(id).unwrap()), "d"))
+            .collect();
+        for one in &all {
+            roster.add(Arc::clone(one), word("welcome"));
+            roster.loaded(one.id(), vec![conversation(1), conversation(2)]);
+        }
+        let here = |roster: &Roster, id| {
+            let mut here: Vec<u64> = roster.listening(conversation(id)).iter().map(|one| one.id).collect();
+            here.sort_unstable();
+            here
+        };
+        roster.leave(conversation(1), Principal::user(1), &word("left"), now, out);
+        assert_eq!((here(&roster, 1), here(&roster, 2)), (vec![2, 3, 4], vec![1, 2, 3, 4]));
+        roster.remove(4);
+        assert_eq!((here(&roster, 1), here(&roster, 2)), (vec![2, 3], vec![1, 2, 3]));
+        roster.leave(conversation(1), Principal::user(2), &word("left"), now, out);
+        roster.remove(3);
+        assert_eq!((here(&roster, 1), here(&roster, 2)), (vec![], vec![1, 2]));
     }
 
     #[actix::test]

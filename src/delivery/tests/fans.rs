@@ -75,7 +75,7 @@ async fn a_message_is_encoded_once_for_all_who_gave_the_same_reactions() {
         [ANN, BOB, CY],
         "nobody who is offline, nobody from whom it is hidden"
     );
-    assert_eq!((me(frame), me(&reacted[&ANN]), me(&reacted[&CY])), (0, 1, 2));
+    assert_eq!((me(frame.get()), me(&reacted[&ANN]), me(&reacted[&CY])), (0, 1, 2));
     assert_eq!(reacted[&ANN].as_ptr(), reacted[&BOB].as_ptr(), "one frame for both");
     assert_eq!(
         as_new.len(),

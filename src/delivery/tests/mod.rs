@@ -1,6 +1,8 @@
 //! Delivery as a whole: a real hub, commits as the domain makes them, sessions without sockets.
 
+mod desks;
 mod fans;
+mod outboxes;
 pub(crate) mod support;
 mod world;
 

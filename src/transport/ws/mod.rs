@@ -57,7 +57,7 @@ pub struct Door {
 }
 
 /// The route. `hub` is the one of the worker on whose thread the app is made: [`Delivery::start_hub`]. The server needs
-/// [`remember_socket`] as its `on_connect`, or a stuck connection cannot be ended.
+/// [`remember_socket`] as its `on_connect`: frames are written with the handle that it keeps.
 pub fn routes(door: Arc<Door>, hub: HubHandle) -> impl FnOnce(&mut ServiceConfig) {
     move |config| {
         let resource = web::resource("/v1/ws")

@@ -27,7 +27,7 @@ use crate::transport::rest::{Problem, bearer};
 /// more than all that this process lets wait for the client.
 const SOCKET_BYTES: usize = 128 * 1024;
 
-/// A second handle of a connection's socket, with which it can be ended while its writer is stuck.
+/// A second handle of a connection's socket: its frames are written with it, and it can be ended while it is stuck.
 struct SecondHandle(Arc<TcpStream>);
 
 /// For `HttpServer::on_connect`: keeps a second handle of the socket with the connection.
@@ -37,7 +37,7 @@ pub fn remember_socket(connection: &dyn Any, data: &mut Extensions) {
     };
     match stream.as_fd().try_clone_to_owned() {
         Ok(second) => drop(data.insert(SecondHandle(Arc::new(TcpStream::from(second))))),
-        // Out of descriptors: the connection works, but cannot be cut when it is stuck.
+        // Out of descriptors: it can ask over HTTP, and is refused a WebSocket.
         Err(error) => tracing::warn!(%error, "no second handle for a connection; raise the limit of open files"),
     }
 }
@@ -64,25 +64,23 @@ pub(super) async fn upgrade(
     if door.delivery.is_closing() {
         return Err(ServiceError::new(Code::Unavailable, "the server restarts; come back in a moment").into());
     }
-    let socket = request.conn_data::<SecondHandle>().map(|second| Arc::clone(&second.0));
-    if let Some(socket) = &socket
-        && let Err(error) = SockRef::from(&**socket).set_send_buffer_size(SOCKET_BYTES)
-    {
+    let Some(SecondHandle(socket)) = request.conn_data::<SecondHandle>() else {
+        return Err(ServiceError::new(
+            Code::Unavailable,
+            "the server has no room for a connection; come back later",
+        )
+        .into());
+    };
+    if let Err(error) = SockRef::from(&**socket).set_send_buffer_size(SOCKET_BYTES) {
         tracing::debug!(%error, "the send buffer of a connection keeps its size");
     }
-    let (id, outbox) = door.delivery.open(socket);
+    let (id, outbox) = door.delivery.open(Some(Arc::clone(socket)));
+    let body = OutboxBody::new(Arc::clone(&outbox), Arc::clone(socket));
     let gate = Rc::<Gate>::default();
     let inbound = Inbound::new(payload, door.limits.frame_bytes, Rc::clone(&gate));
-    let actor = SessionActor::new(
-        id,
-        door.into_inner(),
-        hub.get_ref().clone(),
-        Arc::clone(&outbox),
-        gate,
-        claims,
-    );
+    let actor = SessionActor::new(id, door.into_inner(), hub.get_ref().clone(), outbox, gate, claims);
     let mut context = Context::new();
     context.add_stream(inbound);
     drop(context.run(actor));
-    Ok(response.body(OutboxBody(outbox)))
+    Ok(response.body(body))
 }
