@@ -56,6 +56,7 @@ const PLACES: &[(&str, &[&str], &str)] = &[
     ("plotters", &["cli/bench"], "charts of a report"),
     ("rand", &[EVERYWHERE], "chance is handed to the domain, if ever"),
     ("reqwest", &["load"], "a client that makes groups"),
+    ("rustix", &["main"], "what the kernel is asked once, at the start"),
     ("secrecy", &["app", "auth", "config"], "secrets that no log can show"),
     ("serde", &["domain", EVERYWHERE], "how values are written down"),
     (

@@ -234,7 +234,7 @@ pub(crate) async fn who_comes_back_keeps_what_was_cleared(fixture: &Fixture) {
     };
     held.commit(&mut *writer, &[gone]).await;
     let loaded = store.load(held.id).await.unwrap().unwrap();
-    assert!(!loaded.members.contains_key(&BEN));
+    assert!(loaded.members.get(BEN).is_none());
     held.state = Some(loaded);
     held.commit(
         &mut *writer,

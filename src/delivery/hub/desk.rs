@@ -11,7 +11,7 @@ use super::super::outbox::CHUNK_BYTES_MAX;
 use super::super::session::Refused;
 #[cfg(test)]
 use super::super::session::Session;
-use super::outgoing::Outgoing;
+use super::outgoing::{Outgoing, WRITES_AT_ONCE};
 use super::replies;
 use super::roster::Roster;
 use crate::conversation::{Answer, SessionReply};
@@ -119,7 +119,7 @@ impl Desk {
             }
         }
         let listening = self.roster.listening(conversation);
-        if listening.len() > self.outgoing.writes_at_once() {
+        if listening.len() > WRITES_AT_ONCE {
             self.outgoing.write_first();
         }
         let mut merged = None;

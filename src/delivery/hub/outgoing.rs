@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::super::outbox::Outbox;
 
 /// After so many writes the others of the arbiter come in between: one takes about 4 microseconds.
-const WRITES_AT_ONCE: usize = 512;
+pub(super) const WRITES_AT_ONCE: usize = 512;
 /// So many frames are handed out before all have to be written.
 const FRAMES_MAX: usize = 16_384;
 
@@ -49,11 +49,6 @@ impl Outgoing {
     /// Must all write before more is handed out? A client that reads is never to be taken for a slow one.
     pub(super) fn is_full(&self, bytes_max: usize) -> bool {
         self.bytes >= bytes_max || self.frames >= FRAMES_MAX
-    }
-
-    /// More than this is done in several turns.
-    pub(super) const fn writes_at_once(&self) -> usize {
-        WRITES_AT_ONCE
     }
 
     /// Lets those write at once who wait for an answer: handing something to very many takes long by itself.

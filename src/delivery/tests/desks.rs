@@ -94,7 +94,9 @@ async fn b88_whoever_waits_for_an_answer_is_written_to_first_however_many_are_to
         for send in [(say(BOB, "away", "b"), None), sent(&world, all.last().unwrap(), "a")] {
             let committed = world.decide(vec![send]);
             let fans = fans(&committed, &Sessions::default(), usize::MAX);
-            fans.iter().for_each(|fan| desk.deliver(fan, Instant::now()));
+            for fan in &fans {
+                desk.deliver(fan, Instant::now());
+            }
         }
         desk.write();
         let asked = asked.lock().unwrap();
@@ -111,7 +113,9 @@ async fn a_message_that_only_its_sender_could_hear_is_not_encoded() {
         let sends = vec![sent(&world, &phone, words)];
         let committed = world.decide(sends);
         let fans = fans(&committed, &Sessions::default(), usize::MAX);
-        fans.iter().for_each(|fan| desk.deliver(fan, Instant::now()));
+        for fan in &fans {
+            desk.deliver(fan, Instant::now());
+        }
         let made = |item: &Item| matches!(item, Item::Push { frame: Frame::New(_, made), .. } if made.get().is_some());
         fans.iter().flat_map(|fan| &fan.items).any(made)
     };

@@ -1,6 +1,9 @@
 //! Conversations and members: reads.
 
 use std::collections::HashMap;
+use std::future::ready;
+
+use futures_util::TryStreamExt as _;
 
 use super::principals::{among, in_parts};
 use super::rows::Columns;
@@ -93,9 +96,16 @@ impl ConversationStore for SqlStore {
         let query = sqlx::query(sql!(concat!(
             "SELECT ", member_columns!(), " FROM im_member r WHERE r.conversation_id = ? AND r.status = 1"
         )));
-        let rows = bounded(query.bind(id.get()).fetch_all(&self.pool)).await?;
-        let members = rows.iter().map(|row| Columns::<DB>::new(row).member());
-        let members = members.collect::<StoreResult<Members>>()?;
+        // Row by row: all rows of a large group at once take ten times what stays of them, and memory keeps the size.
+        let add = |members: StoreResult<Members>, row: DB::Row| {
+            let added = members.and_then(|mut members| {
+                members.extend([Columns::<DB>::new(&row).member()?]);
+                Ok(members)
+            });
+            ready(Ok(added))
+        };
+        let rows = query.bind(id.get()).fetch(&self.pool);
+        let members = bounded(rows.try_fold(Ok(Members::default()), add)).await??;
         Ok(Some(Conversation { header, head, members, recent: RecentKeys::default() }))
     }
 
