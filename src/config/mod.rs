@@ -288,7 +288,7 @@ impl Default for Limits {
             frame_bytes: 131_072,
             outbound_bytes: 2_097_152,
             outbound_total_bytes: 268_435_456,
-            outbound_secs: 30,
+            outbound_secs: 10,
             backlog_bytes: 134_217_728,
             acks_per_frame: 500,
             upload_bytes: 104_857_600,
