@@ -9,6 +9,8 @@ const FIN_PONG: u8 = 0x8A;
 const PING: &[u8] = &[0x89, 0];
 /// The longest header of a frame without a mask.
 const HEADER_MAX: usize = 10;
+/// Most frames are no longer than this: they grow into it without being moved.
+const USUAL_BYTES: usize = 768;
 /// The longest payload of a close, ping or pong.
 const CONTROL_BYTES_MAX: usize = 125;
 
@@ -88,7 +90,8 @@ impl Close {
 /// A text frame with `value` as JSON.
 #[must_use]
 pub fn text<T: Serialize>(value: &T) -> Bytes {
-    let mut frame = vec![0_u8; HEADER_MAX];
+    let mut frame = Vec::with_capacity(USUAL_BYTES);
+    frame.resize(HEADER_MAX, 0);
     if let Err(error) = serde_json::to_writer(&mut frame, value) {
         tracing::error!(%error, "a frame could not be written; it is left out");
         return Bytes::new();
