@@ -115,6 +115,11 @@ number_type!(
     CountNo
 );
 
+number_type!(
+    /// The place of an event in the store-wide log for other systems: 1, 2, 3 … in commit order.
+    EventNo
+);
+
 /// Only digits, so that `+7`, ` 7` and `7.0` are refused as the contract says; `None` above 2^63-1.
 fn parse_decimal(text: &str) -> Option<i64> {
     if text.is_empty() || text.len() > 19 || !text.bytes().all(|b| b.is_ascii_digit()) {

@@ -18,6 +18,7 @@ pub mod json;
 pub mod member;
 pub mod mention;
 pub mod message;
+pub mod notice;
 pub mod personal;
 pub mod policy;
 pub mod profile;
@@ -39,12 +40,13 @@ pub use decide::{Batch, Context, Draft, Fact, Facts, Outcome, Quotable, Refusal,
 pub use error::{DomainError, InvalidField};
 pub use event::Event;
 pub use ids::{
-    ChangeSeq, ClientMessageId, ClientRequestId, ConversationId, CountNo, DeviceId, Emoji, ExternalId, MessageId,
-    Principal, PrincipalType, Seq, Timestamp,
+    ChangeSeq, ClientMessageId, ClientRequestId, ConversationId, CountNo, DeviceId, Emoji, EventNo, ExternalId,
+    MessageId, Principal, PrincipalType, Seq, Timestamp,
 };
 pub use member::{Member, Members, Membership, Role};
 pub use mention::Mentions;
 pub use message::{KeyRecord, Message, MessageStatus};
+pub use notice::{ChangeLine, Notice, NoticeType, PlacedNotice, PresentNotice, SentLine};
 pub use personal::{Action, ActionType, Actionable, Personal, Position, Receipt, Settings, SettingsPatch};
 pub use profile::{PrincipalStatus, Profile, ProfilePatch};
 pub use subject::{Name, Subject};

@@ -8,6 +8,7 @@
 //! Invariants: INV-OWN-1 (a commit whose counters moved stores nothing), INV-IDEM-1 (unique key), INV-COST-1
 //! (statements and rows of a send do not depend on the number of members).
 
+mod events;
 mod marks;
 pub mod memory;
 mod personal;
@@ -20,6 +21,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use thiserror::Error;
 
+pub use events::{
+    EventCursor, EventStore, Lag, LagPage, LogState, Missable, Placed, Placement, Placer, PushDue, PushPlacement,
+    Unplaced,
+};
 pub use personal::{ActionPosition, DuePosition, DueReminder, PersonalStore};
 pub use sync::{About, Logged, Outline, Standing, Stretch, SyncStore, Unread, Window};
 
@@ -422,9 +427,12 @@ pub trait Store:
     + NodeStore
     + SettingStore
     + AuditStore
+    + EventStore
 {
     /// A writer of its own for a committer lane. Connects when it is first used, and again after a loss.
     fn writer(&self) -> Box<dyn Writer>;
+    /// Gives events their places. Connects when it is first used, and again after a loss.
+    fn placer(&self) -> Box<dyn Placer>;
     /// How many lanes are useful: 1 for SQLite, 2 for the others.
     fn lanes(&self) -> usize;
     /// How durable an acknowledged message really is, for the start-up log.

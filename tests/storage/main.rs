@@ -13,6 +13,7 @@ mod builder;
 mod commits;
 mod conversations;
 mod cuts;
+mod events;
 mod keys;
 mod marks;
 mod migrations;

@@ -98,10 +98,19 @@ pub(crate) async fn four(fixture: &Fixture) -> (Held, Vec<Message>) {
     (held, messages)
 }
 
-fn read(room: &Held, seq: i64) -> Personal {
+pub(crate) fn read(room: &Held, seq: i64) -> Personal {
     Personal::Read {
         conversation_id: room.id,
         seq: Seq::new(seq),
+    }
+}
+
+pub(crate) fn mute(room: &Held) -> Personal {
+    Personal::Settings {
+        conversation_id: room.id,
+        muted: Some(true),
+        pinned: None,
+        marked_unread: None,
     }
 }
 

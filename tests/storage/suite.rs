@@ -144,6 +144,19 @@ macro_rules! contract {
                 devices_are_listed_by_name_and_forgotten_with_their_cursors,
                 a_setting_gets_another_value_where_it_has_one,
             }
+            events::{
+                what_a_conversation_tells_gets_places_in_its_order_and_once,
+                what_another_process_has_placed_is_not_placed_again,
+                b46_a_reader_beside_many_placers_never_skips_an_event,
+                what_was_there_before_events_were_wanted_is_not_told,
+                a_walk_finds_every_conversation_that_lags,
+                a_long_log_is_placed_in_pieces,
+                the_oldest_events_are_forgotten_a_few_at_a_time,
+                a_log_that_nobody_reads_rests,
+                a_message_waits_to_be_looked_for_and_is_looked_for_once,
+                absent_is_who_has_neither_read_nor_acknowledged_and_wants_to_know,
+                b80_unread_totals_are_those_of_the_list,
+            }
             nodes::{
                 two_nodes_get_different_workers,
                 of_20_claims_at_once_no_two_get_the_same,

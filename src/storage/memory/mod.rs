@@ -6,6 +6,7 @@
 //! Invariants: INV-OWN-1 (a commit whose counters moved stores nothing), INV-IDEM-1 (unique key).
 
 mod conversations;
+mod events;
 mod messages;
 mod personal;
 mod rest;
@@ -20,7 +21,7 @@ use std::task::Poll;
 
 use async_trait::async_trait;
 
-use super::{Commit, CommitError, CommitResult, Store, StoreError, StoreResult, Writer};
+use super::{Commit, CommitError, CommitResult, Placer, Store, StoreError, StoreResult, Writer};
 use tables::Tables;
 
 /// What goes wrong with one commit.
@@ -199,6 +200,10 @@ impl Writer for MemoryWriter {
 impl Store for MemoryStore {
     fn writer(&self) -> Box<dyn Writer> {
         Box::new(MemoryWriter(self.clone()))
+    }
+
+    fn placer(&self) -> Box<dyn Placer> {
+        Box::new(self.clone())
     }
 
     fn lanes(&self) -> usize {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::events::EventTables;
 use super::personal::ActionRow;
 use crate::domain::{
     ActionType, Annotated, Change, ChangeSeq, ClientMessageId, ConversationId, CountNo, DeviceId, Emoji, Event,
@@ -24,6 +25,7 @@ pub(super) struct Tables {
     pub(super) workers: BTreeMap<u16, WorkerRow>,
     pub(super) settings: BTreeMap<String, String>,
     pub(super) actions: BTreeMap<(Principal, ActionType, MessageId), ActionRow>,
+    pub(super) events: EventTables,
 }
 
 /// A conversation and what belongs to it.

@@ -19,6 +19,7 @@ pub mod connect;
 mod conversations;
 mod devices;
 mod dialect;
+mod events;
 mod general;
 mod json;
 mod marks;
@@ -28,8 +29,10 @@ mod mysql;
 mod nodes;
 mod pages;
 mod personal;
+mod placing;
 mod postgres;
 mod principals;
+mod pushes;
 mod sends;
 mod settings;
 mod sqlite;
@@ -48,8 +51,9 @@ pub use connect::{OpenOptions, migrate, open};
 use dialect::Dialect;
 
 use commit::SqlWriter;
+use placing::SqlPlacer;
 
-use super::{Commit, Durability, Store, StoreError, StoreResult, Writer};
+use super::{Commit, Durability, Placer, Store, StoreError, StoreResult, Writer};
 
 /// The longest that a read or a small write may take, waiting for a connection included.
 const STATEMENT_WAIT_MAX: Duration = Duration::from_secs(10);
@@ -98,6 +102,10 @@ sql_impl! {
 impl Store for SqlStore {
     fn writer(&self) -> Box<dyn Writer> {
         Box::new(SqlWriter::<DB>::new(self.options.clone(), self.gate.clone()))
+    }
+
+    fn placer(&self) -> Box<dyn Placer> {
+        Box::new(SqlPlacer::<DB>::new(self.options.clone(), self.gate.clone()))
     }
 
     fn lanes(&self) -> usize {

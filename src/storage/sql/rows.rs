@@ -246,20 +246,28 @@ impl Columns<'r> {
         MessageId::new(self.get()?).ok_or_else(|| bad("a message_id"))
     }
 
-    fn maybe_message_id(&mut self) -> StoreResult<Option<MessageId>> {
+    pub(super) fn maybe_message_id(&mut self) -> StoreResult<Option<MessageId>> {
         let id: Option<i64> = self.get()?;
         id.map(|id| MessageId::new(id).ok_or_else(|| bad("a message_id"))).transpose()
     }
 
     pub(super) fn principal(&mut self) -> StoreResult<Principal> {
-        let kind = self.code(PrincipalType::from_code, "a principal_type")?;
+        let kind = self.principal_type()?;
         Ok(Principal { kind, id: self.get()? })
+    }
+
+    pub(super) fn principal_type(&mut self) -> StoreResult<PrincipalType> {
+        self.code(PrincipalType::from_code, "a principal_type")
+    }
+
+    pub(super) fn kind(&mut self) -> StoreResult<Kind> {
+        self.code(Kind::from_code, "kind")
     }
 
     pub(super) fn header(&mut self) -> StoreResult<Header> {
         Ok(Header {
             conversation_id: self.conversation_id()?,
-            kind: self.code(Kind::from_code, "kind")?,
+            kind: self.kind()?,
             title: self.get()?,
             avatar_url: self.get()?,
             owner: match (self.maybe_small()?, self.maybe_big()?) {
