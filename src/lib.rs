@@ -29,6 +29,7 @@
 //! ├── routing/         WHO OWNS A CONVERSATION: node, arbiter, running actor, worker-id lease
 //! ├── delivery/        FACTS ON THEIR WAY: outbox per connection
 //! │   └── hub/         the hub of an arbiter: which session listens to what
+//! ├── relay/           FACTS THAT LEAVE THE HOUSE: the log of events for other systems, the feed
 //! ├── service/         USE CASES: called by REST and WebSocket alike, speak domain
 //! │   ├── reminders/   their tests
 //! │   └── sync/        what a device that was away has to be told
@@ -63,6 +64,12 @@
 //! with one member, decides them one after the other, so that all devices of a user meet in one place. A commit of an
 //! INBOX writes the user's rows of other conversations by updates that only go forward, and one change of its log.
 //!
+//! # What other systems are told
+//!
+//! Numbers without holes make each conversation's own log its outbox: a commit writes nothing for other systems. [`relay`]
+//! follows the heads, and gives every event a place in one store-wide log; the feed and the webhooks read that. What is
+//! told of an event is read when it is told.
+//!
 //! # Invariants
 //!
 //! | name | text |
@@ -74,6 +81,7 @@
 //! | INV-OWN-1 | a commit carries the counters it was decided on; if either moved, nothing of it is stored |
 //! | INV-CHG-1 | change_seq of a conversation is 1, 2, 3 … without holes; whatever alters what is already there has one |
 //! | INV-COST-1 | the statements and rows of a send do not depend on the number of members |
+//! | INV-OUT-1 | whatever is an event for other systems gets one place in their log: in the order of its conversation, and in commit order |
 //! | INV-VIS-1 | no path shows a message outside the user's visible range, or one the user deleted, or the old content of a recalled one |
 //! | INV-READ-1 | a read position never falls and never passes last_seq |
 //! | INV-UNREAD-1 | unread is never negative and does not count one's own messages |
@@ -98,6 +106,7 @@ pub mod domain;
 pub mod ids;
 pub mod load;
 pub mod protocol;
+pub mod relay;
 pub mod routing;
 pub mod service;
 pub mod storage;

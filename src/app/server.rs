@@ -15,6 +15,7 @@ use tracing_actix_web::TracingLogger;
 use uuid::Uuid;
 
 use super::core::{Core, workers};
+use super::relaying::Relaying;
 use super::{keys, store};
 use crate::auth::{Authenticator, OperatorKey, Signer};
 use crate::clock::SystemClock;
@@ -22,6 +23,7 @@ use crate::config::{self, Config};
 use crate::delivery::outbox::Bounds;
 use crate::delivery::{Delivery, Options};
 use crate::protocol::reply;
+use crate::relay::{Hinting, Hints, Relay};
 use crate::service::{Devices, Epoch, Health, Inbox, Messages, Reminder, Reminders, Sync, Users};
 use crate::storage::Store;
 use crate::telemetry::RequestSpan;
@@ -39,6 +41,7 @@ pub struct Server {
     address: SocketAddr,
     core: Core,
     doors: Doors,
+    relaying: Relaying,
     /// What the doors get of the time of a shutdown: the rest is for the writers and the lease.
     patience: Duration,
 }
@@ -69,18 +72,22 @@ impl Server {
         let settings = Arc::<dyn Store>::clone(&store);
         let epoch = Epoch::read(settings, Arc::new(SystemClock), &Uuid::now_v7().to_string()).await?;
         let delivery = Arc::new(deliver(&config, &store));
-        let core = Core::start(&config, store, Arc::<Delivery>::clone(&delivery)).await?;
+        let hints = Arc::<Hints>::default();
+        let publisher = Hinting::new(Arc::<Delivery>::clone(&delivery), Arc::clone(&hints));
+        let core = Core::start(&config, store, Arc::new(publisher)).await?;
+        let relaying = Relaying::start(&config, &core, hints);
         let door = door(&config, &core, authenticator, delivery, epoch);
         let health = Arc::new(Health::new(Arc::<dyn Store>::clone(&core.store)));
-        match open_doors(&config, &core, door, health, signer) {
+        match open_doors(&config, &core, door, health, (signer, relaying.relay())) {
             Ok((address, doors)) => Ok(Self {
                 address,
                 core,
                 doors,
+                relaying,
                 patience: Duration::from_secs(config.server.shutdown_secs) * 3 / 4,
             }),
             Err(error) => {
-                core.stop().await;
+                relaying.stop(core).await;
                 Err(error)
             }
         }
@@ -117,7 +124,7 @@ impl Server {
             Ok(Err(error)) => tracing::warn!(%error, "the HTTP server did not end well"),
             Err(error) => tracing::warn!(%error, "the HTTP server did not end well"),
         }
-        self.core.stop().await;
+        self.relaying.stop(self.core).await;
         tracing::info!("stopped");
     }
 }
@@ -139,10 +146,10 @@ fn open_doors(
     core: &Core,
     door: Door,
     health: Arc<Health>,
-    signer: Option<Signer>,
+    (signer, relay): (Option<Signer>, &Relay),
 ) -> anyhow::Result<(SocketAddr, Doors)> {
     let delivery = Arc::clone(&door.delivery);
-    let rest = Arc::new(rest(config, core, &door, Arc::clone(&health), signer));
+    let rest = Arc::new(rest(config, core, &door, Arc::clone(&health), (signer, relay)));
     let reminders = Reminders::new(
         Arc::clone(&core.store),
         Arc::clone(&door.messages),
@@ -264,7 +271,13 @@ fn door(config: &Config, core: &Core, authenticator: Authenticator, delivery: Ar
 }
 
 /// The REST door, over the same services as the other one.
-fn rest(config: &Config, core: &Core, door: &Door, health: Arc<Health>, signer: Option<Signer>) -> Rest {
+fn rest(
+    config: &Config,
+    core: &Core,
+    door: &Door,
+    health: Arc<Health>,
+    (signer, relay): (Option<Signer>, &Relay),
+) -> Rest {
     let delivery = Arc::clone(&door.delivery);
     let users = Users::new(
         Arc::clone(&core.store),
@@ -284,6 +297,7 @@ fn rest(config: &Config, core: &Core, door: &Door, health: Arc<Health>, signer: 
         health,
         users: Arc::new(users),
         delivery: Arc::clone(&door.delivery),
+        feed: relay.feed(),
         signer,
         rates: Arc::clone(&door.rates),
         operator_key: OperatorKey::new(config.admin.api_key.as_ref()),

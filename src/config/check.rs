@@ -6,7 +6,9 @@ use ipnet::IpNet;
 use secrecy::ExposeSecret as _;
 
 use super::reader::Reader;
-use super::{Admin, Auth, Config, Conversation, Database, Limits, Log, LogFormat, LogLevel, Push, Server, Webhooks};
+use super::{
+    Admin, Auth, Config, Conversation, Database, Events, Limits, Log, LogFormat, LogLevel, Push, Server, Webhooks,
+};
 
 /// The shortest secret: 256 bits, what HS256 asks for (RFC 7518, 3.2).
 const SECRET_BYTES_MIN: usize = 32;
@@ -28,6 +30,9 @@ pub(super) fn read(reader: &mut Reader) -> Config {
         admin: admin(reader),
         limits: limits(reader),
         conversation: conversation(reader),
+        events: Events {
+            keep_secs: reader.number("events.keep_secs", Events::default().keep_secs, 60..=SECS_MAX * 366),
+        },
         push: Push {
             after_secs: reader.number("push.after_secs", Push::default().after_secs, 1..=SECS_MAX),
         },

@@ -32,7 +32,9 @@ pub struct Config {
     pub limits: Limits,
     /// The writers of the conversations.
     pub conversation: Conversation,
-    /// Mobile push. Not used yet.
+    /// Events for other systems.
+    pub events: Events,
+    /// Mobile push.
     pub push: Push,
     /// Calls to other systems. Not used yet.
     pub webhooks: Webhooks,
@@ -150,6 +152,13 @@ pub struct Limits {
 pub struct Conversation {
     /// A writer that nobody asked for so long leaves memory.
     pub idle_secs: u64,
+}
+
+/// `[events]`
+#[derive(Clone, Debug)]
+pub struct Events {
+    /// How long events are kept.
+    pub keep_secs: u64,
 }
 
 /// `[push]`
@@ -305,6 +314,12 @@ impl Default for Limits {
 impl Default for Conversation {
     fn default() -> Self {
         Self { idle_secs: 300 }
+    }
+}
+
+impl Default for Events {
+    fn default() -> Self {
+        Self { keep_secs: 604_800 }
     }
 }
 

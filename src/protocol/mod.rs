@@ -3,6 +3,7 @@
 pub mod admin;
 pub mod convert;
 pub mod error;
+pub mod events;
 pub mod fields;
 pub mod frame;
 pub mod reply;

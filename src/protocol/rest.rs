@@ -398,6 +398,12 @@ pub struct Problem<'a> {
     /// With `precondition_failed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_seq: Option<i64>,
+    /// With `history_reset` of the event feed: the oldest event that is kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oldest: Option<i64>,
+    /// With `history_reset` of the event feed: the newest event.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub newest: Option<i64>,
     /// With retryable codes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::conversation::CommandError;
-use crate::domain::{Code, DomainError, InvalidField, Marked, Seq};
+use crate::domain::{Code, DomainError, EventNo, InvalidField, Marked, Seq};
 use crate::storage::StoreError;
 
 /// How long a caller should wait before it asks a busy or unreachable server again.
@@ -27,6 +27,8 @@ pub struct Extra {
     pub original: Option<Box<Marked>>,
     /// With `precondition_failed`: where the head is.
     pub last_seq: Option<Seq>,
+    /// With `history_reset` of the event feed: the oldest and the newest event that are kept.
+    pub events: Option<Box<(EventNo, EventNo)>>,
     /// With retryable codes: when to come again.
     pub retry_after_ms: Option<u64>,
 }

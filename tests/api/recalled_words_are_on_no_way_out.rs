@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use sqlx::{Connection as _, QueryBuilder, Row as _, Sqlite, SqliteConnection};
 
 use super::socket::Socket;
+use super::the_feed_tells_what_happened::read_until;
 use super::world::{Caller, World, id_of};
 
 const WORDS: &str = "sekrit";
@@ -163,8 +164,11 @@ async fn at_rest(url: &str) -> Vec<String> {
 async fn b58_recalled_words_are_on_no_way_out_and_in_no_cell() {
     let world = World::with_admin().await;
     let (ann, bob) = (world.user(1), world.user(2));
+    world.admin().get("/admin/v1/events").await.ok(200);
     let (room, id) = recalled(&ann, &bob).await;
     let mut told = Told::default();
+    let events = read_until(&world.admin(), 0, "message.recalled").await;
+    told.0.extend(events.iter().map(ToString::to_string));
     for who in [&ann, &bob] {
         over_rest(&mut told, who, &room, &id).await;
         over_a_socket(&mut told, &world, who, &room, &id).await;

@@ -34,13 +34,18 @@ const LAYERS: &[(&str, &[&str], &str)] = &[
         "conversation: what was committed is the type of its Publisher",
     ),
     (
+        "relay",
+        &["domain", "storage", "clock", "conversation", "service"],
+        "conversation: what has moved is told by its Publisher; service: refusals for the doors",
+    ),
+    (
         "service",
         &["domain", "storage", "conversation", "routing", "clock", "ids"],
         "use cases speak domain; they know no transport and no wire",
     ),
     (
         "transport",
-        &["domain", "protocol", "service", "auth", "clock", "delivery"],
+        &["domain", "protocol", "service", "auth", "clock", "delivery", "relay"],
         "the doors: extract, ask the service, respond (clock: a token is judged at the time of its arrival)",
     ),
     (

@@ -354,21 +354,9 @@ pub(crate) async fn absent_is_who_has_neither_read_nor_acknowledged_and_wants_to
     room.commit(&mut *writer, &[leave]).await;
     Inbox::of(store, muted).await.does(store, &[mute(&room)]).await;
     Inbox::of(store, reader).await.does(store, &[read(&room, 3)]).await;
-    let ack = |seq| DeviceCursor {
-        conversation_id: room.id,
-        seq: Seq::new(seq),
-        change_seq: ChangeSeq::ZERO,
-    };
-    for (who, seq) in [(acked, 3), (early, 2)] {
-        let device = DeviceId::parse("phone").unwrap();
-        store.acknowledge(who, &device, &[ack(seq)], at(1)).await.unwrap();
-    }
-    let patch = ProfilePatch {
-        status: Some(PrincipalStatus::Disabled),
-        ..ProfilePatch::default()
-    };
-    store.provision(&[disabled], at(0)).await.unwrap();
-    assert!(store.update_profile(disabled, &patch, at(1)).await.unwrap());
+    acknowledge(store, room.id, acked, 3).await;
+    acknowledge(store, room.id, early, 2).await;
+    disable(store, disabled).await;
     let newest = store
         .missable(room.id, (Seq::ZERO, Seq::new(4)), at(9_999))
         .await
@@ -406,6 +394,25 @@ pub(crate) async fn absent_is_who_has_neither_read_nor_acknowledged_and_wants_to
         .await
         .unwrap();
     assert_eq!(stands, Some(older));
+}
+
+async fn acknowledge(store: &dyn Store, conversation_id: ConversationId, who: Principal, seq: i64) {
+    let device = DeviceId::parse("phone").unwrap();
+    let ack = DeviceCursor {
+        conversation_id,
+        seq: Seq::new(seq),
+        change_seq: ChangeSeq::ZERO,
+    };
+    store.acknowledge(who, &device, &[ack], at(1)).await.unwrap();
+}
+
+async fn disable(store: &dyn Store, disabled: Principal) {
+    let patch = ProfilePatch {
+        status: Some(PrincipalStatus::Disabled),
+        ..ProfilePatch::default()
+    };
+    store.provision(&[disabled], at(0)).await.unwrap();
+    assert!(store.update_profile(disabled, &patch, at(1)).await.unwrap());
 }
 
 fn recall() -> Touch {

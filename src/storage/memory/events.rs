@@ -29,16 +29,15 @@ pub(super) struct EventTables {
 fn lag(tables: &Tables, row: &ConversationRow, since: Timestamp) -> Option<Lag> {
     let id = row.header.conversation_id;
     let cursor = tables.events.cursors.get(&id).copied();
-    let from = match cursor.filter(|cursor| cursor.active_since == since) {
-        Some(cursor) => (cursor.seq, cursor.change_seq),
-        None => {
-            let message = row.messages.values().rev().find(|message| message.sent_at < since);
-            let change = row.changes.values().rev().find(|change| change.changed_at < since);
-            (
-                message.map_or(Seq::ZERO, |message| message.seq),
-                change.map_or(ChangeSeq::ZERO, |change| change.change_seq),
-            )
-        }
+    let from = if let Some(cursor) = cursor.filter(|cursor| cursor.active_since == since) {
+        (cursor.seq, cursor.change_seq)
+    } else {
+        let message = row.messages.values().rev().find(|message| message.sent_at < since);
+        let change = row.changes.values().rev().find(|change| change.changed_at < since);
+        (
+            message.map_or(Seq::ZERO, |message| message.seq),
+            change.map_or(ChangeSeq::ZERO, |change| change.change_seq),
+        )
     };
     let head = (row.head.last_seq, row.head.last_change_seq);
     (from.0 < head.0 || from.1 < head.1).then_some(Lag {

@@ -280,13 +280,11 @@ impl Placer for SqlPlacer {
             Ok((placed, connection))
         };
         // After an error the connection is dropped, and with it what it had begun.
-        let (placed, connection) = match timeout(PLACE_WAIT_MAX, placing).await {
-            Ok(ended) => ended?,
-            Err(_) => {
-                let within = PLACE_WAIT_MAX.as_secs();
-                return Err(StoreError::Unavailable(format!("events got no places within {within} s")));
-            }
+        let Ok(ended) = timeout(PLACE_WAIT_MAX, placing).await else {
+            let within = PLACE_WAIT_MAX.as_secs();
+            return Err(StoreError::Unavailable(format!("events got no places within {within} s")));
         };
+        let (placed, connection) = ended?;
         self.connection = Some(connection);
         Ok(placed)
     }

@@ -8,6 +8,7 @@ mod admin;
 mod caller;
 mod conversations;
 mod cursor;
+mod events;
 mod forward;
 mod health;
 mod marks;
@@ -35,6 +36,7 @@ use crate::auth::{Authenticator, OperatorKey, Signer};
 use crate::clock::Clock;
 use crate::delivery::Delivery;
 use crate::domain::Code;
+use crate::relay::Feed;
 use crate::service::{Conversations, Devices, Health, Inbox, Messages, Principals, ServiceError, Sync, Users};
 
 /// What the REST door needs; `app` makes one and shares it with all workers.
@@ -61,6 +63,8 @@ pub struct Rest {
     pub users: Arc<Users>,
     /// Tells who is connected.
     pub delivery: Arc<Delivery>,
+    /// Events for back ends to read.
+    pub feed: Feed,
     /// Makes tokens for the operator; none where only public keys are configured.
     pub signer: Option<Signer>,
     /// Opens what only the operator may do.

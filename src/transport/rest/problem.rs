@@ -94,6 +94,8 @@ impl ResponseError for Problem {
             retryable: code.retryable(),
             original: extra.original.as_deref().map(view::Message::from),
             last_seq: extra.last_seq.map(crate::domain::Seq::get),
+            oldest: extra.events.as_ref().map(|events| events.0.get()),
+            newest: extra.events.as_ref().map(|events| events.1.get()),
             retry_after_ms: extra.retry_after_ms,
             trace_id: self.trace_id.as_deref().filter(|_| *code == Code::Internal),
         };

@@ -188,6 +188,7 @@ pub(crate) const CALLS: &[Call] = &[
         OPERATOR,
     ),
     row("DELETE /admin/v1/messages/{message_id}", "", OPERATOR),
+    row("GET /admin/v1/events", "", OPERATOR),
     row("GET /admin/v1/stats", "", OPERATOR),
 ];
 
