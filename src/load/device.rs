@@ -237,11 +237,9 @@ impl Device {
             }
         }
         let wake = self.later.first_key_value().map(|(key, _)| key.0);
-        if !self.shared.is(Phase::Sending) {
-            return Ok(wake);
-        }
         let is_full = match self.shared.pace {
-            Pace::Closed { .. } => self.send_open(socket)?,
+            Pace::Closed { .. } => self.shared.is(Phase::Sending) && self.send_open(socket)?,
+            // What was planned is sent, also when the planning is over.
             Pace::Open { .. } => self.send_planned(socket)?,
         };
         let again = is_full.then(|| now + FULL_PAUSE);

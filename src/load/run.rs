@@ -174,13 +174,14 @@ impl Course<'_> {
             ended = self.course() => ended?,
             () = interrupt() => Ended::Interrupted,
         };
-        let ended = if ended == Ended::Interrupted && self.seconds.is_empty() {
-            return Err(LoadError::Setup(
-                "stopped before the first second was over: there is nothing to report".to_owned(),
-            ));
-        } else {
-            ended
-        };
+        if ended == Ended::Interrupted {
+            if self.shared.is(Phase::Connecting) {
+                return Err(LoadError::Setup(
+                    "stopped before the first message: there is nothing to report".to_owned(),
+                ));
+            }
+            self.tick(self.shared.started.get().elapsed() <= self.plan.warm_up);
+        }
         // What is under way is still awaited, but not by somebody who asks twice.
         self.shared.phase.send_replace(Phase::Draining);
         tokio::select! {
@@ -214,6 +215,8 @@ impl Course<'_> {
                 () = sleep_until(next) => {
                     self.tick(next <= counted_from);
                     if Instant::now() >= until {
+                        // What was planned and not looked at yet, because the load was late, is sent all the same.
+                        self.plan_to(&mut planned, self.plan.warm_up + self.plan.duration);
                         return Ok(Ended::Complete);
                     }
                     if let Some(why) = self.is_hopeless() {
@@ -255,25 +258,30 @@ impl Course<'_> {
         }
     }
 
-    /// Plans the sends that are due at this tick.
+    /// Notes how late this tick is looked at, and plans the sends of its millisecond.
     fn plan_tick(&self, planned: &mut u64, due: Duration) {
         let at = u64::try_from(due.as_micros()).unwrap_or(u64::MAX);
         self.shared.tally.borrow_mut().late(self.shared.now(), at);
+        self.plan_to(planned, due + TICK);
+    }
+
+    /// Plans the sends before `end`, each for the millisecond in which it is due.
+    fn plan_to(&self, planned: &mut u64, end: Duration) {
         let Pace::Open { per_second } = self.plan.pace else {
             return;
         };
-        let ticks = u64::try_from(due.as_millis()).unwrap_or(u64::MAX) + 1;
-        let to = u64::from(per_second).saturating_mul(ticks) / 1_000;
+        let per_second = u64::from(per_second);
+        let millis = u64::try_from(end.as_millis()).unwrap_or(u64::MAX);
+        let to = per_second.saturating_mul(millis) / 1_000;
         let senders = u64::try_from(self.senders.len()).unwrap_or(1).max(1);
         for number in *planned..to {
-            let sender = usize::try_from(number % senders)
-                .ok()
-                .and_then(|index| self.senders.get(index));
-            if let Some((queue, sending)) = sender {
-                self.shared.plan(queue, *sending, at);
+            let sender = usize::try_from(number % senders).ok();
+            if let Some((queue, sending)) = sender.and_then(|index| self.senders.get(index)) {
+                let at = ((number + 1) * 1_000).div_ceil(per_second) - 1;
+                self.shared.plan(queue, *sending, at * 1_000);
             }
         }
-        *planned = to;
+        *planned = (*planned).max(to);
     }
 
     fn tick(&mut self, warm_up: bool) {
@@ -309,7 +317,7 @@ impl Course<'_> {
         let until = Instant::now() + self.plan.drain_max;
         let offline_until = Instant::now() + self.plan.reconnect_for;
         loop {
-            let unsettled = self.shared.ledger.borrow().unsettled() + self.shared.unanswered.get();
+            let unsettled = self.shared.under_way();
             let now = Instant::now();
             if unsettled == 0 || now >= until || self.shared.online.get() == 0 && now >= offline_until {
                 return;
@@ -362,7 +370,7 @@ impl Course<'_> {
                 refused: tally.refused,
                 first_refused: tally.first_refused.clone(),
                 unanswered: u64::try_from(self.shared.unanswered.get()).unwrap_or(u64::MAX),
-                never_sent: self.shared.dropped.get(),
+                never_sent: self.shared.dropped.get() + u64::try_from(self.shared.waiting.get()).unwrap_or_default(),
             },
             delivery_check: DeliveryCheck {
                 acked: tally.counts.acked,

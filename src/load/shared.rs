@@ -100,6 +100,11 @@ impl Shared {
         self.ledger.borrow().unsettled() + self.unanswered.get() < UNSETTLED_MAX
     }
 
+    /// Messages that are planned, not answered, or not everywhere yet.
+    pub(super) fn under_way(&self) -> usize {
+        self.ledger.borrow().unsettled() + self.unanswered.get() + self.waiting.get()
+    }
+
     /// Plans a send for a device.
     pub(super) fn plan(&self, queue: &Queue, sender: usize, at: u64) {
         if self.waiting.get() >= PLANNED_MAX {

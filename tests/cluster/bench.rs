@@ -6,20 +6,40 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use sqlx::{Connection as _, SqliteConnection};
 use tempfile::TempDir;
 use tokio::process::Child;
 
+use super::support::database::TestDatabase;
 use super::support::patiently;
 use super::support::server::Server;
 
-/// Time enough for the groups, the connections and some messages of a small run.
-const UNDER_WAY: Duration = Duration::from_millis(1_500);
+/// So many stored messages, and a run is well under way: the three groups have one each to begin with.
+const UNDER_WAY: i64 = 60;
 const LINES: usize = 500;
 
-async fn server() -> (Server, TempDir) {
-    let mut server = Server::new("sqlite://onescribe.db");
+async fn server() -> (Server, TestDatabase, TempDir) {
+    let store = TestDatabase::sqlite();
+    let mut server = Server::new(&store.url);
     server.start().await;
-    (server, tempfile::tempdir().unwrap())
+    (server, store, tempfile::tempdir().unwrap())
+}
+
+/// Waits until messages are sent, however busy this machine is.
+async fn under_way(store: &TestDatabase) {
+    let mut connection = SqliteConnection::connect(&store.url).await.unwrap();
+    let sent = async {
+        loop {
+            let count = sqlx::query_scalar("SELECT count(*) FROM im_message").fetch_one(&mut connection);
+            let count: i64 = count.await.unwrap();
+            if count >= UNDER_WAY {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    patiently("messages of the load", sent).await;
+    connection.close().await.unwrap();
 }
 
 /// Starts a small run; its report will be in `folder`.
@@ -76,7 +96,7 @@ fn assert_proved(folder: &Path, done: &Output) -> Value {
 
 #[tokio::test]
 async fn a_run_proves_that_every_device_got_everything_and_writes_its_reports() {
-    let (server, folder) = server().await;
+    let (server, _store, folder) = server().await;
     let html = folder.path().join("report.html");
     let timing = "--devices 2 --window 4 --duration 1500ms --warmup 300ms --html".split(' ');
     let more: Vec<&str> = timing.chain(html.to_str()).collect();
@@ -116,7 +136,7 @@ async fn a_run_proves_that_every_device_got_everything_and_writes_its_reports() 
 
 #[tokio::test]
 async fn at_a_fixed_rate_as_much_is_sent_as_was_planned_with_the_words_of_a_file() {
-    let (server, folder) = server().await;
+    let (server, _store, folder) = server().await;
     let lines = folder.path().join("lines.jsonl");
     let line = |n| {
         format!(
@@ -143,7 +163,7 @@ async fn at_a_fixed_rate_as_much_is_sent_as_was_planned_with_the_words_of_a_file
 
 #[tokio::test]
 async fn a_server_that_is_killed_and_comes_back_costs_reconnects_and_no_message() {
-    let (mut server, folder) = server().await;
+    let (mut server, store, folder) = server().await;
     let url = server.url().to_owned();
     server.set("ONESCRIBE__SERVER__LISTEN", url.trim_start_matches("http://"));
     let bench = start(
@@ -152,7 +172,7 @@ async fn a_server_that_is_killed_and_comes_back_costs_reconnects_and_no_message(
         &url,
         &["--window", "8", "--duration", "4s", "--warmup", "0s"],
     );
-    tokio::time::sleep(UNDER_WAY).await;
+    under_way(&store).await;
     server.kill().await;
     server.start().await;
     let report = assert_proved(folder.path(), &ended(bench).await);
@@ -165,14 +185,14 @@ async fn a_server_that_is_killed_and_comes_back_costs_reconnects_and_no_message(
 
 #[tokio::test]
 async fn a_server_that_is_gone_for_good_ends_the_run_with_what_was_measured() {
-    let (mut server, folder) = server().await;
+    let (mut server, store, folder) = server().await;
     let bench = start(
         &server,
         folder.path(),
         server.url(),
         &["--duration", "10m", "--warmup", "0s", "--reconnect-for", "1s"],
     );
-    tokio::time::sleep(UNDER_WAY).await;
+    under_way(&store).await;
     server.kill().await;
     let done = ended(bench).await;
     let said = text(&done.stdout);
@@ -186,14 +206,14 @@ async fn a_server_that_is_gone_for_good_ends_the_run_with_what_was_measured() {
 
 #[tokio::test]
 async fn a_load_that_was_itself_held_up_says_that_its_figures_do_not_count() {
-    let (server, folder) = server().await;
+    let (server, store, folder) = server().await;
     let bench = start(
         &server,
         folder.path(),
         server.url(),
         &["--duration", "3s", "--warmup", "0s"],
     );
-    tokio::time::sleep(UNDER_WAY).await;
+    under_way(&store).await;
     signal(&bench, Signal::STOP);
     tokio::time::sleep(Duration::from_millis(500)).await;
     signal(&bench, Signal::CONT);
@@ -209,14 +229,14 @@ async fn a_load_that_was_itself_held_up_says_that_its_figures_do_not_count() {
 
 #[tokio::test]
 async fn who_interrupts_a_run_gets_the_report_of_what_was_measured() {
-    let (server, folder) = server().await;
+    let (server, store, folder) = server().await;
     let bench = start(
         &server,
         folder.path(),
         server.url(),
         &["--duration", "10m", "--warmup", "0s"],
     );
-    tokio::time::sleep(2 * UNDER_WAY).await;
+    under_way(&store).await;
     signal(&bench, Signal::INT);
     let done = ended(bench).await;
     assert!(text(&done.stdout).contains("stopped before the planned end"));
@@ -225,7 +245,7 @@ async fn who_interrupts_a_run_gets_the_report_of_what_was_measured() {
 
 #[tokio::test]
 async fn what_cannot_be_done_is_said_with_what_to_do() {
-    let (server, folder) = server().await;
+    let (server, _store, folder) = server().await;
     let wrong = "another-secret-0123456789abcdef0123456789";
     for (url, more, hint) in [
         (
