@@ -30,7 +30,7 @@ use crate::telemetry::RequestSpan;
 use crate::transport::limits::Limits;
 use crate::transport::rates::{Rate, Rates};
 use crate::transport::rest::{self, Rest, problems};
-use crate::transport::ws::{self, Door};
+use crate::transport::ws::{self, Door, Greetings};
 
 /// The least time for which the doors stay open after readiness has turned red, so that whoever asks (a load balancer)
 /// sees that before it sees a closed door.
@@ -256,6 +256,7 @@ fn door(config: &Config, core: &Core, authenticator: Authenticator, delivery: Ar
         )),
         devices,
         delivery,
+        greetings: Greetings::default(),
         rates: Arc::new(rates(limits)),
         trusted_proxies: config.server.trusted_proxies.clone(),
         hello_timeout: Duration::from_secs(config.server.hello_timeout_secs),

@@ -14,6 +14,10 @@ use crate::domain::{Code, DeviceId, Principal};
 use crate::protocol::reply::Welcome;
 use crate::service::ServiceError;
 
+/// So many hellos are looked up at once. After a restart everybody comes back (B91), and what the clients that are in do
+/// must not stand in line at the store behind all of them.
+pub(super) const GREETINGS_MAX: usize = 4;
+
 /// A session's place in its hub. Leaving is dropping it, whatever ended the session.
 pub(super) struct Place {
     pub(super) session: Arc<Session>,
@@ -41,12 +45,14 @@ pub(super) struct Greeting {
 impl Greeting {
     /// Finds the principal, notes the device, takes a place, and queues `welcome`.
     pub(super) async fn greet(self, door: Arc<Door>) -> Result<Place, ServiceError> {
+        let turn = door.greetings.0.acquire().await;
         let principal = door.principals.resolve(&self.claims.subject).await?;
         door.rates.request(principal)?;
         door.devices
             .touch(principal, &self.device, self.platform.as_deref())
             .await?;
         let epoch = door.epoch.current().await;
+        drop(turn);
         let welcome = wire::text(&self.welcome(&door, principal, epoch));
         let place = Place {
             session: Arc::new(Session::new(Introduced {

@@ -16,6 +16,7 @@ pub use upgrade::remember_socket;
 
 use actix_web::web::{self, Data, ServiceConfig};
 use ipnet::IpNet;
+use tokio::sync::Semaphore;
 
 use crate::auth::Authenticator;
 use crate::clock::Clock;
@@ -48,12 +49,23 @@ pub struct Door {
     pub heartbeat: Duration,
     /// Told to clients, and kept to.
     pub limits: reply::Limits,
+    /// Who is being greeted.
+    pub greetings: Greetings,
     /// How often a principal may ask and an address may connect.
     pub rates: Arc<Rates>,
     /// Whose word counts on where a client comes from.
     pub trusted_proxies: Vec<IpNet>,
     /// Told to clients: another one means another store.
     pub epoch: Arc<Epoch>,
+}
+
+/// Lets a few hellos at once to the store.
+pub struct Greetings(Semaphore);
+
+impl Default for Greetings {
+    fn default() -> Self {
+        Self(Semaphore::new(greeting::GREETINGS_MAX))
+    }
 }
 
 /// The route. `hub` is the one of the worker on whose thread the app is made: [`Delivery::start_hub`]. The server needs
