@@ -21,7 +21,7 @@ use super::wire::{self, Close};
 pub const CHUNK_BYTES_MAX: usize = 32 * 1024;
 /// How long a slow client has to read its 4008.
 pub const SLOW_GRACE: Duration = Duration::from_secs(10);
-/// How long a kicked or replaced client has to read why; then its socket is shut down.
+/// How long a kicked or replaced client, or one whose token has expired, has to read why; then its socket is shut down.
 pub const CONTROL_GRACE: Duration = Duration::from_secs(1);
 /// How long any other close may take.
 pub const CLOSE_GRACE: Duration = Duration::from_secs(2);
@@ -145,7 +145,7 @@ impl Outbox {
     fn close_locked(&self, mut state: MutexGuard<'_, State>, reason: Close, now: Instant) {
         let (drops, grace) = match reason {
             Close::Slow => (true, SLOW_GRACE),
-            Close::Replaced | Close::Kicked => (true, CONTROL_GRACE),
+            Close::Replaced | Close::Kicked | Close::Expired => (true, CONTROL_GRACE),
             // What was accepted is answered if the client reads at all.
             Close::Restart => (false, CONTROL_GRACE),
             _ => (false, CLOSE_GRACE),

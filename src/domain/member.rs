@@ -79,7 +79,16 @@ struct Standing {
     joined_at: Timestamp,
 }
 
+/// More than a group ever has; room for a count that is wrong is not made.
+const ROOM_MAX: usize = 1 << 20;
+
 impl Members {
+    /// Nobody yet, and room for so many: growing would leave half as much memory behind.
+    #[must_use]
+    pub fn for_about(count: usize) -> Self {
+        Self(HashMap::with_capacity(count.min(ROOM_MAX)))
+    }
+
     /// The member of that name.
     #[must_use]
     pub fn get(&self, principal: Principal) -> Option<Member> {

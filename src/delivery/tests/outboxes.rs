@@ -106,14 +106,16 @@ async fn the_age_of_the_oldest_frame_counts_and_not_that_of_the_connection() {
 
 #[tokio::test(start_paused = true)]
 async fn control_clears_the_queue_and_nothing_follows_it() {
-    let outbox = outbox(1 << 20);
-    outbox.push(frame(1), Instant::now());
-    outbox.close(Close::Replaced);
-    outbox.close(Close::Slow);
-    outbox.push(frame(2), Instant::now());
-    assert_eq!(outbox.closing().await, Some(CONTROL_GRACE));
-    assert_eq!(close_code(&write(&outbox)), "4009");
-    assert_eq!(poll(&outbox), Poll::Pending);
+    for (reason, code) in [(Close::Replaced, "4009"), (Close::Kicked, "4010"), (Close::Expired, "4003")] {
+        let outbox = outbox(1 << 20);
+        outbox.push(frame(1), Instant::now());
+        outbox.close(reason);
+        outbox.close(Close::Slow);
+        outbox.push(frame(2), Instant::now());
+        assert_eq!(outbox.closing().await, Some(CONTROL_GRACE));
+        assert_eq!(close_code(&write(&outbox)), code);
+        assert_eq!(poll(&outbox), Poll::Pending);
+    }
 }
 
 #[tokio::test(start_paused = true)]

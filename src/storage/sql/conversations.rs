@@ -78,7 +78,7 @@ impl ConversationStore for SqlStore {
         // The counters come first: members that are read after them can only be newer, and then the commit is fenced.
         let query = sqlx::query(sql!(concat!(
             "SELECT ", conversation_columns!(),
-            ", (SELECT MAX(m.seq) FROM im_message m WHERE m.conversation_id = c.conversation_id)",
+            ", (SELECT MAX(m.seq) FROM im_message m WHERE m.conversation_id = c.conversation_id), c.member_count",
             " FROM im_conversation c WHERE c.conversation_id = ?"
         )));
         let Some(row) = bounded(query.bind(id.get()).fetch_optional(&self.pool)).await? else {
@@ -87,6 +87,7 @@ impl ConversationStore for SqlStore {
         let mut columns = Columns::<DB>::new(&row);
         let (header, head) = (columns.shared_header()?, columns.head()?);
         let newest = Seq::new(columns.maybe_big()?.unwrap_or_default());
+        let member_count = usize::try_from(columns.big()?).unwrap_or_default();
         if newest != head.last_seq {
             return Err(StoreError::Inconsistent(format!(
                 "conversation {id} has messages up to seq {newest}, but its counter stands at {}; run `onescribe check`",
@@ -105,7 +106,7 @@ impl ConversationStore for SqlStore {
             ready(Ok(added))
         };
         let rows = query.bind(id.get()).fetch(&self.pool);
-        let members = bounded(rows.try_fold(Ok(Members::default()), add)).await??;
+        let members = bounded(rows.try_fold(Ok(Members::for_about(member_count)), add)).await??;
         Ok(Some(Conversation { header, head, members, recent: RecentKeys::default() }))
     }
 
