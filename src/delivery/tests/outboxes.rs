@@ -106,7 +106,11 @@ async fn the_age_of_the_oldest_frame_counts_and_not_that_of_the_connection() {
 
 #[tokio::test(start_paused = true)]
 async fn control_clears_the_queue_and_nothing_follows_it() {
-    for (reason, code) in [(Close::Replaced, "4009"), (Close::Kicked, "4010"), (Close::Expired, "4003")] {
+    for (reason, code) in [
+        (Close::Replaced, "4009"),
+        (Close::Kicked, "4010"),
+        (Close::Expired, "4003"),
+    ] {
         let outbox = outbox(1 << 20);
         outbox.push(frame(1), Instant::now());
         outbox.close(reason);
