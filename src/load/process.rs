@@ -146,7 +146,9 @@ mod tests {
         };
         let sample = watched.sample();
         assert!(sample.server_rss_bytes.unwrap() > 1_000_000);
-        assert!(sample.also_cpu_s.unwrap() >= sample.server_cpu_s.unwrap());
+        // Other tests of this process use its CPU between two looks, so only what was read later can be compared.
+        let later = watched.sample();
+        assert!(later.also_cpu_s.unwrap() >= sample.server_cpu_s.unwrap());
         assert!(open_files_max() > 10);
     }
 
