@@ -208,7 +208,7 @@ async fn remind(reminders: Reminders, delivery: Arc<Delivery>, stop: oneshot::Re
     let tell = |due: &Reminder| delivery.remind(due.principal, &due.message, &due.action);
     let stopped = async { drop(stop.await) };
     reminders
-        .watch(|principal| delivery.is_online(principal), tell, stopped)
+        .watch(|principal| delivery.is_reached(principal), tell, stopped)
         .await;
 }
 

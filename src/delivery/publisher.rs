@@ -87,10 +87,10 @@ impl Delivery {
         }
     }
 
-    /// Has `principal` a connection here?
+    /// Has `principal` a connection here that is told of what happens?
     #[must_use]
-    pub fn is_online(&self, principal: Principal) -> bool {
-        self.shared.sessions.is_online(principal)
+    pub fn is_reached(&self, principal: Principal) -> bool {
+        self.shared.sessions.is_reached(principal)
     }
 
     /// Tells the devices of `principal` that a reminder is due.

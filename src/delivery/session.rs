@@ -1,7 +1,7 @@
 //! One open line of one device: who is on it, its outbox, and the sends that wait for their answers.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -80,6 +80,8 @@ pub struct Session {
     tickets: AtomicU64,
     since: Instant,
     heard_ms: AtomicU64,
+    /// It has had its `welcome`: from here on it is told of what happens.
+    welcomed: AtomicBool,
 }
 
 impl Session {
@@ -93,7 +95,18 @@ impl Session {
             tickets: AtomicU64::new(0),
             since: Instant::now(),
             heard_ms: AtomicU64::new(0),
+            welcomed: AtomicBool::new(false),
         }
+    }
+
+    /// Notes that it was welcomed; `true` = it was already.
+    pub(super) fn welcome(&self) -> bool {
+        self.welcomed.swap(true, Ordering::SeqCst)
+    }
+
+    /// Was it welcomed?
+    pub(super) fn is_welcomed(&self) -> bool {
+        self.welcomed.load(Ordering::SeqCst)
     }
 
     /// Unique in this process; a later session has a higher number.

@@ -14,9 +14,16 @@ use crate::domain::{DeviceId, Principal};
 #[derive(Default)]
 pub struct Sessions {
     newest: DashMap<(Principal, DeviceId), Arc<Session>>,
-    /// How many sessions a principal has here, replaced ones included until they have ended.
-    online: DashMap<Principal, usize>,
+    online: DashMap<Principal, Lines>,
     count: AtomicUsize,
+}
+
+/// How many sessions a principal has here, replaced ones included until they have ended.
+#[derive(Default)]
+struct Lines {
+    all: usize,
+    /// Those that are told of what happens.
+    welcomed: usize,
 }
 
 impl Sessions {
@@ -24,7 +31,7 @@ impl Sessions {
     /// it. Enter before reading the memberships from the store: what is committed later is then seen as a push.
     pub fn enter(&self, session: &Arc<Session>) {
         self.count.fetch_add(1, Ordering::SeqCst);
-        *self.online.entry(session.principal()).or_default() += 1;
+        self.online.entry(session.principal()).or_default().all += 1;
         let loser = match self.newest.entry((session.principal(), session.device().clone())) {
             Entry::Vacant(vacant) => {
                 vacant.insert(Arc::clone(session));
@@ -43,8 +50,9 @@ impl Sessions {
     pub fn leave(&self, session: &Session) {
         self.count.fetch_sub(1, Ordering::SeqCst);
         if let Entry::Occupied(mut online) = self.online.entry(session.principal()) {
-            *online.get_mut() -= 1;
-            if *online.get() == 0 {
+            online.get_mut().all -= 1;
+            online.get_mut().welcomed -= usize::from(session.is_welcomed());
+            if online.get().all == 0 {
                 online.remove();
             }
         }
@@ -56,6 +64,22 @@ impl Sessions {
     #[must_use]
     pub fn is_online(&self, principal: Principal) -> bool {
         self.online.contains_key(&principal)
+    }
+
+    /// The session was welcomed: what happens from here on reaches it. Called by its hub, as [`Sessions::leave`] is.
+    pub fn welcome(&self, session: &Session) {
+        if !session.welcome()
+            && let Some(mut lines) = self.online.get_mut(&session.principal())
+        {
+            lines.welcomed += 1;
+        }
+    }
+
+    /// Is anybody of this principal here who is told of what happens? While a session's memberships are read nothing
+    /// is: what is committed meanwhile it finds by sync, but what stands in no log would be lost (B115).
+    #[must_use]
+    pub fn is_reached(&self, principal: Principal) -> bool {
+        self.online.get(&principal).is_some_and(|lines| lines.welcomed > 0)
     }
 
     /// The session of a device.
@@ -110,6 +134,27 @@ mod tests {
         sessions.leave(&new);
         assert!(!sessions.is_online(ann) && sessions.of_device(ann, &device("phone")).is_none());
         assert_eq!(sessions.count(), 0);
+    }
+
+    #[actix::test]
+    async fn b115_a_principal_is_reached_when_a_session_was_welcomed_and_not_while_it_is_made_ready() {
+        let (sessions, ann) = (Sessions::default(), Principal::user(1));
+        let [phone, desk] = [(1, "phone"), (2, "desk")].map(|(id, device)| session(id, ann, device));
+        sessions.enter(&phone);
+        sessions.enter(&desk);
+        assert!(sessions.is_online(ann) && !sessions.is_reached(ann));
+        sessions.welcome(&phone);
+        sessions.welcome(&phone);
+        assert!(sessions.is_reached(ann));
+        sessions.leave(&phone);
+        assert!(
+            sessions.is_online(ann) && !sessions.is_reached(ann),
+            "the desk is not ready yet"
+        );
+        sessions.welcome(&desk);
+        assert!(sessions.is_reached(ann));
+        sessions.leave(&desk);
+        assert!(!sessions.is_online(ann) && !sessions.is_reached(ann));
     }
 
     #[actix::test]

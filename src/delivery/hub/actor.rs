@@ -220,7 +220,13 @@ impl Handler<Register> for Hub {
         };
         let loaded = load.into_actor(self).map(move |read, hub, _ctx| {
             let welcomed = match read {
-                Ok(read) => hub.desk.roster.loaded(id, read),
+                Ok(read) => {
+                    let welcomed = hub.desk.roster.loaded(id, read);
+                    if let Some(session) = hub.desk.roster.session(id) {
+                        hub.shared.sessions.welcome(session);
+                    }
+                    welcomed
+                }
                 Err(error) => {
                     tracing::warn!(%error, "the memberships of a session could not be read");
                     false
