@@ -27,7 +27,7 @@ const GENERAL_PER_TRANSACTION: usize = 50;
 
 /// How often one conversation is tried when the database says that once more may help: with several nodes that create
 /// the same conversation, MySQL may see a deadlock several times.
-const AGAIN_TRIES_MAX: u32 = 5;
+const AGAIN_TRIES_MAX: u32 = 20;
 
 /// How one attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
