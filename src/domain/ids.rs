@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -101,6 +102,10 @@ id_type!(
 id_type!(
     /// A conversation (a snowflake).
     ConversationId
+);
+id_type!(
+    /// A webhook (a snowflake).
+    WebhookId
 );
 number_type!(
     /// The place of a message in its conversation: 1, 2, 3 … without holes (INV-SEQ-1).
@@ -320,6 +325,24 @@ impl Timestamp {
     #[must_use]
     pub const fn millis(self) -> i64 {
         self.0
+    }
+
+    /// So much later.
+    #[must_use]
+    pub fn plus(self, by: Duration) -> Self {
+        Self(self.0.saturating_add(i64::try_from(by.as_millis()).unwrap_or(i64::MAX)))
+    }
+
+    /// So much earlier.
+    #[must_use]
+    pub fn minus(self, by: Duration) -> Self {
+        Self(self.0.saturating_sub(i64::try_from(by.as_millis()).unwrap_or(i64::MAX)))
+    }
+
+    /// How long from `earlier` until here; nothing, if that is later.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or_default())
     }
 }
 

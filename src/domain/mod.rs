@@ -26,6 +26,7 @@ pub mod snowflake;
 pub mod subject;
 pub mod time;
 pub mod visibility;
+pub mod webhook;
 
 pub use annotated::{Annotated, Marked, Marks, Reaction, Reactor, Tally};
 pub use chain::Digest;
@@ -41,7 +42,7 @@ pub use error::{DomainError, InvalidField};
 pub use event::Event;
 pub use ids::{
     ChangeSeq, ClientMessageId, ClientRequestId, ConversationId, CountNo, DeviceId, Emoji, EventNo, ExternalId,
-    MessageId, Principal, PrincipalType, Seq, Timestamp,
+    MessageId, Principal, PrincipalType, Seq, Timestamp, WebhookId,
 };
 pub use member::{Member, Members, Membership, Role};
 pub use mention::Mentions;
@@ -50,3 +51,4 @@ pub use notice::{ChangeLine, Notice, NoticeType, PlacedNotice, PresentNotice, Se
 pub use personal::{Action, ActionType, Actionable, Personal, Position, Receipt, Settings, SettingsPatch};
 pub use profile::{PrincipalStatus, Profile, ProfilePatch};
 pub use subject::{Name, Subject};
+pub use webhook::{Delivery, DeliveryState, NoticeSet, Webhook, WebhookName, WebhookSecret};

@@ -14,6 +14,7 @@ pub mod memory;
 mod personal;
 pub mod sql;
 mod sync;
+mod webhooks;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,6 +28,7 @@ pub use events::{
 };
 pub use personal::{ActionPosition, DuePosition, DueReminder, PersonalStore};
 pub use sync::{About, Logged, Outline, Standing, Stretch, SyncStore, Unread, Window};
+pub use webhooks::{Holder, WebhookStore};
 
 use crate::domain::{
     Change, ChangeSeq, ClientMessageId, Conversation, ConversationId, Counters, CreationKey, DeviceId, Event,
@@ -428,6 +430,7 @@ pub trait Store:
     + SettingStore
     + AuditStore
     + EventStore
+    + WebhookStore
 {
     /// A writer of its own for a committer lane. Connects when it is first used, and again after a loss.
     fn writer(&self) -> Box<dyn Writer>;

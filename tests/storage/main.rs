@@ -14,6 +14,7 @@ mod commits;
 mod conversations;
 mod cuts;
 mod events;
+mod hooks;
 mod keys;
 mod marks;
 mod migrations;

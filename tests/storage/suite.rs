@@ -157,6 +157,15 @@ macro_rules! contract {
                 absent_is_who_has_neither_read_nor_acknowledged_and_wants_to_know,
                 b80_unread_totals_are_those_of_the_list,
             }
+            hooks::{
+                a_webhook_comes_back_as_it_was_and_its_name_is_given_once,
+                of_two_changes_of_a_webhook_at_once_one_is_kept,
+                a_lease_is_held_by_one_until_it_ends_or_is_given_back,
+                deliveries_are_handed_over_once_and_again_without_harm,
+                what_became_of_a_delivery_is_kept_for_whoever_holds_the_lease,
+                a_delivery_is_tried_anew_when_the_operator_says_so,
+                old_deliveries_go_and_those_of_a_webhook_that_is_gone,
+            }
             nodes::{
                 two_nodes_get_different_workers,
                 of_20_claims_at_once_no_two_get_the_same,

@@ -223,7 +223,7 @@ impl EventStore for MemoryStore {
     async fn rest_log(&self, unasked_since: Timestamp) -> StoreResult<()> {
         self.call(|tables| {
             let log = &mut tables.events.log;
-            if log.feed_asked_at < unasked_since {
+            if log.feed_asked_at < unasked_since && tables.webhooks.webhooks.is_empty() {
                 log.active_since = None;
             }
         })
@@ -284,7 +284,17 @@ impl EventStore for MemoryStore {
     }
 
     async fn forget_events(&self, before: Timestamp, limit: u32) -> StoreResult<u64> {
-        self.call(|tables| tables.events.forget(before, limit)).await
+        self.call(|tables| {
+            let forgotten = tables.events.forget(before, limit);
+            let oldest = tables.events.events.first_key_value().map(|(event_no, _)| *event_no);
+            let is_kept = |event_no: EventNo| oldest.is_none_or(|oldest| oldest <= event_no);
+            tables
+                .webhooks
+                .deliveries
+                .retain(|(_, event_no), _| forgotten == 0 || is_kept(*event_no));
+            forgotten
+        })
+        .await
     }
 
     async fn pushes_due(&self, now: Timestamp, limit: u32) -> StoreResult<Vec<PushDue>> {

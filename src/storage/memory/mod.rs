@@ -14,6 +14,7 @@ mod sync;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod webhooks;
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

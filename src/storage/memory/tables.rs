@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::events::EventTables;
 use super::personal::ActionRow;
+use super::webhooks::WebhookTables;
 use crate::domain::{
     ActionType, Annotated, Change, ChangeSeq, ClientMessageId, ConversationId, CountNo, DeviceId, Emoji, Event,
     ExternalId, Head, Header, Marked, Member, Membership, Mentions, Message, MessageId, Principal, PrincipalType,
@@ -26,6 +27,7 @@ pub(super) struct Tables {
     pub(super) settings: BTreeMap<String, String>,
     pub(super) actions: BTreeMap<(Principal, ActionType, MessageId), ActionRow>,
     pub(super) events: EventTables,
+    pub(super) webhooks: WebhookTables,
 }
 
 /// A conversation and what belongs to it.

@@ -37,6 +37,7 @@ mod sends;
 mod settings;
 mod sqlite;
 mod sync;
+mod webhooks;
 
 use std::future::Future;
 use std::sync::Arc;
