@@ -29,7 +29,8 @@
 //! ├── routing/         WHO OWNS A CONVERSATION: node, arbiter, running actor, worker-id lease
 //! ├── delivery/        FACTS ON THEIR WAY: outbox per connection
 //! │   └── hub/         the hub of an arbiter: which session listens to what
-//! ├── relay/           FACTS THAT LEAVE THE HOUSE: the log of events for other systems, the feed
+//! ├── relay/           FACTS THAT LEAVE THE HOUSE: the log of events for other systems, the feed, webhooks
+//! │   └── webhooks/    who calls them, whom, and how
 //! ├── service/         USE CASES: called by REST and WebSocket alike, speak domain
 //! │   ├── reminders/   their tests
 //! │   └── sync/        what a device that was away has to be told

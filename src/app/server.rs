@@ -15,7 +15,7 @@ use tracing_actix_web::TracingLogger;
 use uuid::Uuid;
 
 use super::core::{Core, workers};
-use super::relaying::Relaying;
+use super::relaying::{Relaying, caller};
 use super::{keys, store};
 use crate::auth::{Authenticator, OperatorKey, Signer};
 use crate::clock::SystemClock;
@@ -74,8 +74,9 @@ impl Server {
         let delivery = Arc::new(deliver(&config, &store));
         let hints = Arc::<Hints>::default();
         let publisher = Hinting::new(Arc::<Delivery>::clone(&delivery), Arc::clone(&hints));
+        let http = caller(&config)?;
         let core = Core::start(&config, store, Arc::new(publisher)).await?;
-        let relaying = Relaying::start(&config, &core, hints);
+        let relaying = Relaying::start(&config, &core, hints, http);
         let door = door(&config, &core, authenticator, delivery, epoch);
         let health = Arc::new(Health::new(Arc::<dyn Store>::clone(&core.store)));
         match open_doors(&config, &core, door, health, (signer, relaying.relay())) {
@@ -109,6 +110,7 @@ impl Server {
     pub async fn stop(self) {
         let doors = self.doors;
         doors.health.begin_draining();
+        self.relaying.relay().answer_waiting();
         doors.keepers.iter().for_each(JoinHandle::abort);
         tracing::info!("stopping: no new sessions, finishing what was accepted");
         drop(doors.watching);
@@ -299,6 +301,7 @@ fn rest(
         users: Arc::new(users),
         delivery: Arc::clone(&door.delivery),
         feed: relay.feed(),
+        webhooks: relay.webhooks(),
         signer,
         rates: Arc::clone(&door.rates),
         operator_key: OperatorKey::new(config.admin.api_key.as_ref()),

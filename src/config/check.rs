@@ -7,7 +7,8 @@ use secrecy::ExposeSecret as _;
 
 use super::reader::Reader;
 use super::{
-    Admin, Auth, Config, Conversation, Database, Events, Limits, Log, LogFormat, LogLevel, Push, Server, Webhooks,
+    Admin, Auth, Config, Conversation, Database, Events, Limits, Log, LogFormat, LogLevel, Outbox, Push, Server,
+    Webhooks,
 };
 
 /// The shortest secret: 256 bits, what HS256 asks for (RFC 7518, 3.2).
@@ -36,9 +37,10 @@ pub(super) fn read(reader: &mut Reader) -> Config {
         push: Push {
             after_secs: reader.number("push.after_secs", Push::default().after_secs, 1..=SECS_MAX),
         },
-        webhooks: Webhooks {
-            allow_private_addresses: reader.switch("webhooks.allow_private_addresses", false),
+        outbox: Outbox {
+            max_attempts: reader.number("outbox.max_attempts", Outbox::default().max_attempts, 1..=1_000),
         },
+        webhooks: webhooks(reader),
         log: log(reader),
     };
     together(&config, reader);
@@ -170,6 +172,25 @@ fn conversation(reader: &mut Reader) -> Conversation {
     let default = Conversation::default();
     Conversation {
         idle_secs: reader.number("conversation.idle_secs", default.idle_secs, 1..=SECS_MAX),
+    }
+}
+
+fn webhooks(reader: &mut Reader) -> Webhooks {
+    let default = Webhooks::default();
+    let week = 7 * SECS_MAX;
+    Webhooks {
+        timeout_secs: reader.number("webhooks.timeout_secs", default.timeout_secs, 1..=300),
+        secret_overlap_secs: reader.number(
+            "webhooks.secret_overlap_secs",
+            default.secret_overlap_secs,
+            0..=week * 5,
+        ),
+        delivered_keep_secs: reader.number(
+            "webhooks.delivered_keep_secs",
+            default.delivered_keep_secs,
+            0..=week * 5,
+        ),
+        allow_private_addresses: reader.switch("webhooks.allow_private_addresses", default.allow_private_addresses),
     }
 }
 

@@ -36,7 +36,9 @@ pub struct Config {
     pub events: Events,
     /// Mobile push.
     pub push: Push,
-    /// Calls to other systems. Not used yet.
+    /// Deliveries that fail.
+    pub outbox: Outbox,
+    /// Calls to other systems.
     pub webhooks: Webhooks,
     /// What is written to stderr.
     pub log: Log,
@@ -168,9 +170,22 @@ pub struct Push {
     pub after_secs: u64,
 }
 
+/// `[outbox]`
+#[derive(Clone, Debug)]
+pub struct Outbox {
+    /// A delivery that failed so often is given up.
+    pub max_attempts: u32,
+}
+
 /// `[webhooks]`
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Webhooks {
+    /// How long a receiver may take to answer.
+    pub timeout_secs: u64,
+    /// How long an old secret signs beside a new one.
+    pub secret_overlap_secs: u64,
+    /// How long it can be seen what was delivered.
+    pub delivered_keep_secs: u64,
     /// Call private and loopback addresses too.
     pub allow_private_addresses: bool,
 }
@@ -320,6 +335,23 @@ impl Default for Conversation {
 impl Default for Events {
     fn default() -> Self {
         Self { keep_secs: 604_800 }
+    }
+}
+
+impl Default for Outbox {
+    fn default() -> Self {
+        Self { max_attempts: 16 }
+    }
+}
+
+impl Default for Webhooks {
+    fn default() -> Self {
+        Self {
+            timeout_secs: 10,
+            secret_overlap_secs: 86_400,
+            delivered_keep_secs: 86_400,
+            allow_private_addresses: false,
+        }
     }
 }
 

@@ -10,3 +10,4 @@ pub mod reply;
 pub mod rest;
 pub mod sync;
 pub mod view;
+pub mod webhooks;

@@ -9,7 +9,7 @@ use super::Shared;
 use super::present::present;
 use crate::domain::{Code, EventNo, PresentNotice};
 use crate::service::ServiceError;
-use crate::storage::LogState;
+use crate::storage::{LogState, Store};
 
 /// The longest that a question may wait for an event.
 pub const FEED_WAIT_MAX: Duration = Duration::from_mins(1);
@@ -18,7 +18,7 @@ pub const FEED_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Events that are read in one step.
 const STEP: u32 = 50;
 /// That the feed is asked is written down so often.
-const ASKED_EVERY_MS: i64 = 60_000;
+const ASKED_EVERY: Duration = Duration::from_mins(1);
 
 /// The log of events, page by page.
 pub struct Feed {
@@ -49,16 +49,21 @@ impl Feed {
     /// the newest event. `unavailable`.
     pub async fn page(&self, after: EventNo, limit: u32, wait: Duration) -> Result<FeedPage, ServiceError> {
         let state = self.ask().await?;
-        let from = self.begin(after, state).await?;
+        check_place(self.shared.store.as_ref(), after, state).await?;
+        let from = after;
         let until = Instant::now() + wait.min(FEED_WAIT_MAX);
         let mut newest = self.shared.newest.subscribe();
+        let mut closing = self.shared.closing.subscribe();
         loop {
             let page = self.read(from, limit).await?;
-            if page.next_after > from || Instant::now() >= until {
+            if page.next_after > from || Instant::now() >= until || *closing.borrow() {
                 return Ok(page);
             }
-            // Whichever comes first: it is known here, or the time is up. Then it is looked once more.
-            timeout_at(until, newest.wait_for(|newest| *newest > from)).await.ok();
+            // Whichever comes first: it is known here, the time is up, or the server stops. Then it is looked once more.
+            tokio::select! {
+                _ = timeout_at(until, newest.wait_for(|newest| *newest > from)) => {}
+                _ = closing.wait_for(|closing| *closing) => {}
+            }
         }
     }
 
@@ -66,7 +71,7 @@ impl Feed {
     async fn ask(&self) -> Result<LogState, ServiceError> {
         let (store, now) = (&self.shared.store, self.shared.clock.now());
         let state = store.log_state().await?;
-        if now.millis().saturating_sub(state.feed_asked_at.millis()) >= ASKED_EVERY_MS {
+        if now.since(state.feed_asked_at) >= ASKED_EVERY {
             store.feed_asked(now).await?;
             self.shared.interest.look();
         }
@@ -75,24 +80,6 @@ impl Feed {
             self.shared.interest.look();
         }
         Ok(state)
-    }
-
-    async fn begin(&self, after: EventNo, state: LogState) -> Result<EventNo, ServiceError> {
-        if after == EventNo::ZERO {
-            return Ok(after);
-        }
-        let oldest = self.shared.store.oldest_event().await?;
-        let oldest = oldest.unwrap_or_else(|| state.newest.next());
-        let detail = if after > state.newest {
-            "this place is not in the log yet: it is of another store, or of a later copy of this one"
-        } else if after.next() < oldest {
-            "events after this place were removed (events.keep_secs)"
-        } else {
-            return Ok(after);
-        };
-        let mut error = ServiceError::new(Code::HistoryReset, format!("after: {detail}; begin anew with after=0"));
-        error.extra.events = Some(Box::new((oldest, state.newest)));
-        Err(error)
     }
 
     async fn read(&self, from: EventNo, limit: u32) -> Result<FeedPage, ServiceError> {
@@ -127,4 +114,25 @@ impl Feed {
         page.newest = *self.shared.newest.borrow();
         Ok(page)
     }
+}
+
+/// Can the log be read on from here?
+///
+/// # Errors
+/// `history_reset` when events after `after` were removed, or there is no such place.
+pub(super) async fn check_place(store: &dyn Store, after: EventNo, state: LogState) -> Result<(), ServiceError> {
+    if after == EventNo::ZERO {
+        return Ok(());
+    }
+    let oldest = store.oldest_event().await?.unwrap_or_else(|| state.newest.next());
+    let detail = if after > state.newest {
+        "this place is not in the log: it is of another store, or of a later copy of this one"
+    } else if after.next() < oldest {
+        "events after this place were removed (events.keep_secs)"
+    } else {
+        return Ok(());
+    };
+    let mut error = ServiceError::new(Code::HistoryReset, format!("after: {detail}; begin anew with after=0"));
+    error.extra.events = Some(Box::new((oldest, state.newest)));
+    Err(error)
 }

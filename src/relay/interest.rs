@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
 use super::{Shared, pause};
-use crate::domain::Timestamp;
+use crate::domain::{NoticeType, Timestamp, Webhook};
 use crate::storage::StoreResult;
 
 /// How often it is looked.
@@ -55,12 +55,17 @@ pub(super) async fn follow(shared: &Shared, mut stop: watch::Receiver<bool>) {
 
 async fn look(shared: &Shared) -> StoreResult<()> {
     let state = shared.store.log_state().await?;
+    let hooks = shared.store.webhooks().await?;
     let now = shared.clock.now();
-    let keep = i64::try_from(shared.options.keep.as_millis()).unwrap_or(i64::MAX);
-    let feed_is_read = now.millis().saturating_sub(state.feed_asked_at.millis()) < keep;
+    if state.active_since.is_none() && !hooks.is_empty() {
+        // It went to rest while the first of them was made.
+        shared.store.wake_log(now).await?;
+    }
+    let feed_is_read = now.since(state.feed_asked_at) < shared.options.keep;
+    let push = |hook: &Webhook| hook.notices.wants(NoticeType::PushRequired);
     let interest = Interest {
         active_since: state.active_since,
-        push: state.active_since.is_some() && feed_is_read,
+        push: feed_is_read || hooks.iter().any(push),
     };
     shared.know(state.newest);
     shared.interest.current.send_if_modified(|current| {

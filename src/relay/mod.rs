@@ -10,10 +10,15 @@
 
 mod feed;
 mod hints;
+mod hooks;
 mod interest;
 mod placing;
 mod present;
+mod push;
 mod retention;
+#[cfg(test)]
+mod tests;
+mod webhooks;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,9 +27,12 @@ use tokio::sync::watch;
 
 pub use feed::{FEED_BYTES_MAX, FEED_WAIT_MAX, Feed, FeedPage};
 pub use hints::{Hinting, Hints};
+pub use hooks::{WEBHOOKS_MAX, WebhookPatch, Webhooks};
+pub use webhooks::{Answer, Call, Http, Lookup, Post, SystemLookup};
 
 use crate::clock::Clock;
 use crate::domain::EventNo;
+use crate::ids::Ids;
 use crate::storage::Store;
 use interest::Watch;
 use placing::Placing;
@@ -39,6 +47,30 @@ pub struct Options {
     pub keep: Duration,
     /// `push.after_secs`
     pub push_after: Duration,
+    /// `outbox.max_attempts`
+    pub attempts_max: u32,
+    /// `webhooks.timeout_secs`
+    pub call_timeout: Duration,
+    /// `webhooks.secret_overlap_secs`
+    pub secret_overlap: Duration,
+    /// `webhooks.delivered_keep_secs`
+    pub delivered_keep: Duration,
+}
+
+/// What the relay is made of.
+pub struct Parts {
+    /// Where the log is.
+    pub store: Arc<dyn Store>,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// Where ids come from.
+    pub ids: Arc<Ids>,
+    /// What this process's writers tell.
+    pub hints: Arc<Hints>,
+    /// Whoever makes the calls.
+    pub post: Arc<dyn Post>,
+    /// The name of this process among those that call.
+    pub holder: String,
 }
 
 /// What the parts share.
@@ -46,11 +78,17 @@ struct Shared {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     hints: Arc<Hints>,
+    post: Arc<dyn Post>,
+    holder: String,
     options: Options,
+    /// Counts what the operator does with webhooks here.
+    changed: watch::Sender<u64>,
     /// Who wants events.
     interest: Watch,
     /// The newest event that is known here.
     newest: watch::Sender<EventNo>,
+    /// Whoever waits for an event is to be answered.
+    closing: watch::Sender<bool>,
 }
 
 impl Shared {
@@ -67,23 +105,40 @@ impl Shared {
 /// Events for other systems.
 pub struct Relay {
     shared: Arc<Shared>,
+    ids: Arc<Ids>,
 }
 
 impl Relay {
-    /// `hints` are those of this process's writers.
+    /// Puts it together; nothing goes on before [`Relay::run`].
     #[must_use]
-    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, hints: Arc<Hints>, options: Options) -> Self {
+    pub fn new(parts: Parts, options: Options) -> Self {
         let shared = Shared {
-            store,
-            clock,
-            hints,
+            store: parts.store,
+            clock: parts.clock,
+            hints: parts.hints,
+            post: parts.post,
+            holder: parts.holder,
             options,
+            changed: watch::Sender::default(),
             interest: Watch::default(),
             newest: watch::Sender::new(EventNo::ZERO),
+            closing: watch::Sender::new(false),
         };
         Self {
             shared: Arc::new(shared),
+            ids: parts.ids,
         }
+    }
+
+    /// Answers everybody who waits for an event: a shutdown must not wait for them.
+    pub fn answer_waiting(&self) {
+        self.shared.closing.send_replace(true);
+    }
+
+    /// The webhooks, for the operator.
+    #[must_use]
+    pub fn webhooks(&self) -> Webhooks {
+        Webhooks::new(Arc::clone(&self.shared), Arc::clone(&self.ids))
     }
 
     /// The feed to read.
@@ -99,6 +154,8 @@ impl Relay {
         tokio::join!(
             interest::follow(&self.shared, stop.clone()),
             placing.run(stop.clone()),
+            webhooks::run(&self.shared, stop.clone()),
+            push::run(&self.shared, stop.clone()),
             retention::run(&self.shared, stop),
         );
     }

@@ -131,8 +131,7 @@ impl Placing {
         }
         let found = self.shared.store.unplaced(lags, LINES_PER_CONVERSATION).await?;
         let now = self.shared.clock.now();
-        let after_ms = i64::try_from(self.shared.options.push_after.as_millis()).unwrap_or(i64::MAX);
-        let due_at = Timestamp::from_millis(now.millis().saturating_add(after_ms));
+        let due_at = now.plus(self.shared.options.push_after);
         let placements: Vec<Placement> = lags
             .iter()
             .zip(&found)

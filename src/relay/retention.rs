@@ -5,7 +5,6 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::{Shared, pause};
-use crate::domain::Timestamp;
 use crate::storage::StoreResult;
 
 /// How often it is looked.
@@ -32,9 +31,11 @@ pub(super) async fn run(shared: &Shared, mut stop: watch::Receiver<bool>) {
 
 /// `true` = there is more.
 async fn step(shared: &Shared) -> StoreResult<bool> {
-    let keep_ms = i64::try_from(shared.options.keep.as_millis()).unwrap_or(i64::MAX);
-    let before = Timestamp::from_millis(shared.clock.now().millis().saturating_sub(keep_ms));
-    let removed = shared.store.forget_events(before, STEP).await?;
+    let now = shared.clock.now();
+    let before = now.minus(shared.options.keep);
+    let events = shared.store.forget_events(before, STEP).await?;
+    let delivered = now.minus(shared.options.delivered_keep);
+    let deliveries = shared.store.forget_deliveries(delivered, STEP).await?;
     shared.store.rest_log(before).await?;
-    Ok(removed >= u64::from(STEP))
+    Ok(events.max(deliveries) >= u64::from(STEP))
 }

@@ -25,6 +25,7 @@ mod slow_and_silent_clients_are_cut;
 mod socket;
 mod sockets_are_greeted;
 mod the_feed_tells_what_happened;
+mod webhooks_are_called;
 mod what_others_put_on_a_message;
 mod who_asks_too_often_is_told_when_to_go_on;
 mod world;

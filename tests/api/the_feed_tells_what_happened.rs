@@ -121,6 +121,19 @@ async fn whoever_waits_is_answered_when_something_happens() {
 }
 
 #[actix_web::test]
+async fn whoever_waits_does_not_hold_up_a_shutdown() {
+    let world = World::with_admin().await;
+    let admin = world.admin();
+    let began = Instant::now();
+    let (waited, ()) = tokio::join!(admin.get("/admin/v1/events?wait_secs=60"), async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        world.stop().await;
+    });
+    assert_eq!(waited.ok(200)["items"], json!([]));
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+}
+
+#[actix_web::test]
 async fn a_place_that_is_not_in_the_log_is_refused_with_what_is() {
     let world = World::with_admin().await;
     let admin = world.admin();

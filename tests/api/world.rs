@@ -70,7 +70,16 @@ impl World {
 
     /// A server with an admin key.
     pub(crate) async fn with_admin() -> Self {
-        Self::start_with(|config| config.admin.api_key = Some(SecretString::from(ADMIN_KEY))).await
+        Self::with_admin_and(|_| {}).await
+    }
+
+    /// A server with an admin key and other settings than the default ones.
+    pub(crate) async fn with_admin_and(change: impl FnOnce(&mut Config)) -> Self {
+        Self::start_with(|config| {
+            config.admin.api_key = Some(SecretString::from(ADMIN_KEY));
+            change(config);
+        })
+        .await
     }
 
     /// The holder of the admin key.

@@ -55,7 +55,11 @@ const PLACES: &[(&str, &[&str], &str)] = &[
     ("moka", &["service"], "a cache where a measurement asked for one"),
     ("plotters", &["cli/bench"], "charts of a report"),
     ("rand", &[EVERYWHERE], "chance is handed to the domain, if ever"),
-    ("reqwest", &["load"], "a client that makes groups"),
+    (
+        "reqwest",
+        &["load", "relay/webhooks/call"],
+        "whom we call, and by which address, is decided in one place; load: a client that makes groups",
+    ),
     ("rustix", &["main"], "what the kernel is asked once, at the start"),
     ("secrecy", &["app", "auth", "config"], "secrets that no log can show"),
     ("serde", &["domain", EVERYWHERE], "how values are written down"),
@@ -67,6 +71,11 @@ const PLACES: &[(&str, &[&str], &str)] = &[
     ("sha2", &["domain/chain", EVERYWHERE], "domain: fingerprints are a rule"),
     ("socket2", &["transport/ws"], "what the kernel may hold for a socket"),
     ("sqlx", &["storage/sql"], "no row and no statement leaves storage/sql"),
+    (
+        "standardwebhooks",
+        &["relay/webhooks"],
+        "signatures that receivers check with a library of their own",
+    ),
     ("thiserror", &["domain", EVERYWHERE], "errors are types"),
     (
         "time",

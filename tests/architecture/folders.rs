@@ -35,8 +35,16 @@ const LAYERS: &[(&str, &[&str], &str)] = &[
     ),
     (
         "relay",
-        &["domain", "storage", "clock", "conversation", "service"],
-        "conversation: what has moved is told by its Publisher; service: refusals for the doors",
+        &[
+            "domain",
+            "protocol",
+            "storage",
+            "clock",
+            "ids",
+            "conversation",
+            "service",
+        ],
+        "protocol: what receivers see; conversation: what has moved is told by its Publisher; service: refusals for the doors",
     ),
     (
         "service",

@@ -6,6 +6,7 @@
 #![cfg(test)]
 
 mod bench;
+mod events;
 mod full_disk;
 mod hang_up;
 mod history;

@@ -8,7 +8,8 @@ use std::fmt::Write as _;
 use sha2::{Digest as _, Sha256};
 
 use crate::domain::{
-    ActionType, ConversationId, DeviceId, InvalidField, MessageId, Principal, PrincipalType, Seq, Timestamp,
+    ActionType, ConversationId, DeviceId, EventNo, InvalidField, MessageId, Principal, PrincipalType, Seq, Timestamp,
+    WebhookName,
 };
 use crate::service::{ActionPosition, ListPosition, MemberPosition, PinPosition};
 
@@ -98,11 +99,36 @@ pub(super) fn of_devices(last: &DeviceId) -> String {
 
 /// The inverse of [`of_devices`].
 pub(super) fn devices(cursor: &str) -> Result<DeviceId, InvalidField> {
-    let place = place("devices", cursor)?;
+    DeviceId::parse(&name("devices", cursor)?).map_err(|_| FOREIGN)
+}
+
+/// Of `GET /admin/v1/webhooks`.
+pub(super) fn of_webhooks(last: &WebhookName) -> String {
+    signed("webhooks", &hex(last.as_str().as_bytes()))
+}
+
+/// The inverse of [`of_webhooks`].
+pub(super) fn webhooks(cursor: &str) -> Result<WebhookName, InvalidField> {
+    WebhookName::parse(&name("webhooks", cursor)?).map_err(|_| FOREIGN)
+}
+
+/// A name that was told in hex.
+fn name(list: &str, cursor: &str) -> Result<String, InvalidField> {
+    let place = place(list, cursor)?;
     let byte = |at| place.get(at..at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
     let bytes: Option<Vec<u8>> = (0..place.len()).step_by(2).map(byte).collect();
-    let name = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
-    DeviceId::parse(&name.ok_or(FOREIGN)?).map_err(|_| FOREIGN)
+    bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or(FOREIGN)
+}
+
+/// Of `GET /admin/v1/webhooks/{name}/deliveries`.
+pub(super) fn of_deliveries(name: &WebhookName, last: EventNo) -> String {
+    mark(&format!("deliveries/{}", name.as_str()), [last.get(), 0, 0])
+}
+
+/// The inverse of [`of_deliveries`].
+pub(super) fn deliveries(name: &WebhookName, cursor: &str) -> Result<EventNo, InvalidField> {
+    let [event_no, ..] = read(&format!("deliveries/{}", name.as_str()), cursor)?;
+    Ok(EventNo::new(event_no))
 }
 
 const FOREIGN: InvalidField = InvalidField::new("cursor", "must be a next_cursor of this list");

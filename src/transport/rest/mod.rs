@@ -21,6 +21,7 @@ mod query;
 mod reply;
 mod sync;
 mod users;
+mod webhooks;
 
 use std::sync::Arc;
 
@@ -36,7 +37,7 @@ use crate::auth::{Authenticator, OperatorKey, Signer};
 use crate::clock::Clock;
 use crate::delivery::Delivery;
 use crate::domain::Code;
-use crate::relay::Feed;
+use crate::relay::{Feed, Webhooks};
 use crate::service::{Conversations, Devices, Health, Inbox, Messages, Principals, ServiceError, Sync, Users};
 
 /// What the REST door needs; `app` makes one and shares it with all workers.
@@ -65,6 +66,8 @@ pub struct Rest {
     pub delivery: Arc<Delivery>,
     /// Events for back ends to read.
     pub feed: Feed,
+    /// Who is called when something happens.
+    pub webhooks: Webhooks,
     /// Makes tokens for the operator; none where only public keys are configured.
     pub signer: Option<Signer>,
     /// Opens what only the operator may do.

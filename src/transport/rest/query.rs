@@ -3,10 +3,12 @@
 use actix_web::{FromRequest as _, HttpRequest, web};
 
 use crate::domain::{
-    ActionType, ConversationId, DeviceId, DomainError, Emoji, InvalidField, MessageId, Principal, PrincipalType, Seq,
+    ActionType, ConversationId, DeviceId, DomainError, Emoji, EventNo, InvalidField, MessageId, Principal,
+    PrincipalType, Seq, WebhookName,
 };
 use crate::protocol::fields::{limit, query_number};
 use crate::protocol::rest::{LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX};
+use crate::protocol::webhooks::delivery_id;
 
 /// The parameters of a query string. Of repeated ones the last counts, unknown ones are ignored.
 pub(super) struct Query(Vec<(String, String)>);
@@ -93,6 +95,21 @@ pub(super) fn principal(request: &HttpRequest, unknown: &'static str) -> Result<
 /// `{id}` of the path, of one of this kind.
 pub(super) fn user(request: &HttpRequest, kind: PrincipalType) -> Result<Principal, DomainError> {
     Principal::parse(kind, segment(request, "id")).ok_or(DomainError::NotFound("no such user or agent"))
+}
+
+/// `{name}` of the path, of a webhook that should be there.
+pub(super) fn webhook(request: &HttpRequest) -> Result<WebhookName, DomainError> {
+    webhook_to_make(request).map_err(|_| DomainError::NotFound("no webhook of this name"))
+}
+
+/// `{name}` of the path, of a webhook that may be new.
+pub(super) fn webhook_to_make(request: &HttpRequest) -> Result<WebhookName, InvalidField> {
+    WebhookName::parse(segment(request, "name"))
+}
+
+/// `{delivery_id}` of the path.
+pub(super) fn delivery(request: &HttpRequest) -> Result<EventNo, DomainError> {
+    delivery_id(segment(request, "delivery_id")).ok_or(DomainError::NotFound("no such delivery"))
 }
 
 /// `{device_id}` of the path, decoded: it may hold any visible ASCII.

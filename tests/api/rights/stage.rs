@@ -124,6 +124,8 @@ impl<'w> Stage<'w> {
             ("{action}", "FAVORITE"),
             ("{action_type}", "FAVORITE"),
             ("{device_id}", "d"),
+            ("{name}", "hook"),
+            ("{delivery_id}", "7"),
         ]
         .iter()
         .fold(template.to_owned(), |text, (name, value)| text.replace(name, value));

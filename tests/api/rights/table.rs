@@ -73,6 +73,16 @@ const OPERATOR: [Outcome; 7] = [
     Unauthenticated,
     Ok,
 ];
+/// The operator, who names something that is not there.
+const OPERATOR_BUT_NOTHING_THERE: [Outcome; 7] = [
+    Unauthenticated,
+    Unauthenticated,
+    Unauthenticated,
+    Unauthenticated,
+    Unauthenticated,
+    Unauthenticated,
+    NotFound,
+];
 /// The whole world.
 const OPEN: [Outcome; 7] = [Ok; 7];
 
@@ -189,6 +199,21 @@ pub(crate) const CALLS: &[Call] = &[
     ),
     row("DELETE /admin/v1/messages/{message_id}", "", OPERATOR),
     row("GET /admin/v1/events", "", OPERATOR),
+    row("GET /admin/v1/webhooks", "", OPERATOR),
+    row(
+        "PUT /admin/v1/webhooks/{name}",
+        r#"{"url": "https://1.1.1.1/", "secret": "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=", "events": ["notification.created"]}"#,
+        OPERATOR,
+    ),
+    row("GET /admin/v1/webhooks/{name}", "", OPERATOR),
+    row("GET /admin/v1/webhooks/{name}/deliveries", "", OPERATOR),
+    row(
+        "POST /admin/v1/webhooks/{name}/deliveries/{delivery_id}/redeliver",
+        "{}",
+        OPERATOR_BUT_NOTHING_THERE,
+    ),
+    row("POST /admin/v1/webhooks/{name}/replay", r#"{"after": 0}"#, OPERATOR),
+    row("DELETE /admin/v1/webhooks/{name}", "", OPERATOR),
     row("GET /admin/v1/stats", "", OPERATOR),
 ];
 

@@ -1,0 +1,465 @@
+//! The call itself: one signed POST, to an address that may be called, in bounded time, without following anybody elsewhere.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
+use reqwest::redirect::Policy;
+use reqwest::{Client, Url};
+use standardwebhooks::{HEADER_WEBHOOK_ID, HEADER_WEBHOOK_SIGNATURE, HEADER_WEBHOOK_TIMESTAMP};
+
+use super::address::is_public;
+use crate::domain::InvalidField;
+
+/// The longest address of a receiver, in characters.
+const URL_CHARS_MAX: usize = 2_048;
+/// Of an answer so much is read, so that its connection can be used again; a longer one is cut off with it.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// How long the name of a receiver may take to be found.
+const LOOKUP_WAIT_MAX: Duration = Duration::from_secs(5);
+/// Idle connections that are kept for one receiver.
+const IDLE_CONNECTIONS: usize = 16;
+
+/// One delivery on its way.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// Where.
+    pub url: String,
+    /// The same for every try.
+    pub webhook_id: String,
+    /// Seconds since 1970, of this try.
+    pub timestamp: i64,
+    /// Of each secret one.
+    pub signatures: String,
+    /// JSON.
+    pub body: String,
+}
+
+/// How a receiver answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// 2xx.
+    Taken,
+    /// Anything else, or nothing: for the operator. Never a word of the receiver's own.
+    Failed {
+        /// Why.
+        why: String,
+        /// The receiver wants to be left alone for so long.
+        retry_after: Option<Duration>,
+    },
+}
+
+/// Whoever makes calls.
+#[async_trait]
+pub trait Post: Send + Sync {
+    /// Makes one. Answers in bounded time.
+    async fn post(&self, call: &Call) -> Answer;
+    /// May this address be called?
+    ///
+    /// # Errors
+    /// `invalid_request`: what is wrong with it.
+    async fn check(&self, url: &str) -> Result<(), InvalidField>;
+}
+
+/// Finds the addresses of a name.
+#[async_trait]
+pub trait Lookup: Send + Sync {
+    /// All of them.
+    async fn lookup(&self, name: &str) -> std::io::Result<Vec<IpAddr>>;
+}
+
+/// As the system does.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemLookup;
+
+#[async_trait]
+impl Lookup for SystemLookup {
+    async fn lookup(&self, name: &str) -> std::io::Result<Vec<IpAddr>> {
+        let found = tokio::net::lookup_host((name, 0)).await?;
+        Ok(found.map(|address| address.ip()).collect())
+    }
+}
+
+/// Which addresses may be called.
+#[derive(Clone)]
+struct Guard {
+    lookup: Arc<dyn Lookup>,
+    allow_private: bool,
+}
+
+impl Guard {
+    fn allows(&self, address: IpAddr) -> bool {
+        self.allow_private || is_public(address)
+    }
+
+    /// Those of a name that may be called.
+    async fn addresses(&self, name: &str) -> std::io::Result<Vec<IpAddr>> {
+        let looked = tokio::time::timeout(LOOKUP_WAIT_MAX, self.lookup.lookup(name)).await;
+        let late = || std::io::Error::new(std::io::ErrorKind::TimedOut, "its name was not found in time");
+        let found = looked.map_err(|_| late())??;
+        let allowed: Vec<IpAddr> = found.into_iter().filter(|address| self.allows(*address)).collect();
+        if allowed.is_empty() {
+            let kind = std::io::ErrorKind::PermissionDenied;
+            return Err(std::io::Error::new(kind, NotAllowed));
+        }
+        Ok(allowed)
+    }
+}
+
+/// The name leads to none but private addresses.
+#[derive(Debug, thiserror::Error)]
+#[error("its address is private or loopback, and webhooks.allow_private_addresses is off")]
+struct NotAllowed;
+
+fn is_not_allowed(error: &std::io::Error) -> bool {
+    let inner = error.get_ref();
+    inner.is_some_and(<dyn std::error::Error + Send + Sync>::is::<NotAllowed>)
+}
+
+/// What is asked when a connection is made: the address that was looked at is the one that is connected to, whatever the
+/// name says a moment later.
+impl Resolve for Guard {
+    fn resolve(&self, name: Name) -> Resolving {
+        let guard = self.clone();
+        Box::pin(async move {
+            let found = guard.addresses(name.as_str()).await?;
+            let addresses: Addrs = Box::new(found.into_iter().map(|address| SocketAddr::new(address, 0)));
+            Ok(addresses)
+        })
+    }
+}
+
+/// Calls over HTTP.
+pub struct Http {
+    client: Client,
+    guard: Guard,
+}
+
+impl Http {
+    /// No call takes longer than `timeout`.
+    ///
+    /// # Errors
+    /// When TLS cannot be set up.
+    pub fn new(timeout: Duration, allow_private: bool, lookup: Arc<dyn Lookup>) -> Result<Self, reqwest::Error> {
+        let guard = Guard { lookup, allow_private };
+        let client = Client::builder()
+            .user_agent(concat!("onescribe/", env!("CARGO_PKG_VERSION")))
+            .timeout(timeout)
+            // Whoever may be called was asked for; nobody else is, whatever an answer says.
+            .redirect(Policy::none())
+            // What a proxy connects to is not ours to see.
+            .no_proxy()
+            .pool_max_idle_per_host(IDLE_CONNECTIONS)
+            .dns_resolver(Arc::new(guard.clone()))
+            .build()?;
+        Ok(Self { client, guard })
+    }
+
+    /// An address in numbers is asked of nobody, so it is looked at here.
+    fn admit(&self, url: &str) -> Result<Url, InvalidField> {
+        let invalid = |hint| InvalidField::new("url", hint);
+        if url.len() > URL_CHARS_MAX {
+            return Err(invalid("must have at most 2,048 characters"));
+        }
+        let url = Url::parse(url).map_err(|_| invalid("must be an address like https://host/path"))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(invalid("must begin with https:// or http://"));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(invalid(
+                "must not hold a user or a password: a receiver knows our calls by their signature",
+            ));
+        }
+        match literal(&url) {
+            Some(address) if !self.guard.allows(address) => Err(invalid(PRIVATE)),
+            _ => Ok(url),
+        }
+    }
+}
+
+const PRIVATE: &str = "must not lead to a private or loopback address (webhooks.allow_private_addresses is off)";
+
+/// The address of a URL that names none.
+fn literal(url: &Url) -> Option<IpAddr> {
+    let host = url.host_str()?;
+    host.trim_start_matches('[').trim_end_matches(']').parse().ok()
+}
+
+#[async_trait]
+impl Post for Http {
+    async fn post(&self, call: &Call) -> Answer {
+        let url = match self.admit(&call.url) {
+            Ok(url) => url,
+            Err(error) => return failed(format!("the address {}", error.hint), None),
+        };
+        let request = self
+            .client
+            .post(url)
+            .header(CONTENT_TYPE, "application/json")
+            .header(HEADER_WEBHOOK_ID, &call.webhook_id)
+            .header(HEADER_WEBHOOK_TIMESTAMP, call.timestamp)
+            .header(HEADER_WEBHOOK_SIGNATURE, &call.signatures)
+            .body(call.body.clone());
+        let mut response = match request.send().await {
+            Ok(response) => response,
+            Err(error) => return failed(reason(&error), None),
+        };
+        let status = response.status();
+        let after = response
+            .headers()
+            .get(RETRY_AFTER)
+            .and_then(|after| after.to_str().ok()?.parse().ok());
+        let mut read = 0;
+        // The status counts once all has come, or enough: who answers it and then hangs is too late.
+        loop {
+            match response.chunk().await {
+                Ok(Some(chunk)) if read + chunk.len() <= ANSWER_BYTES_MAX => read += chunk.len(),
+                Ok(_) => break,
+                Err(error) => return failed(reason(&error), None),
+            }
+        }
+        if status.is_success() {
+            return Answer::Taken;
+        }
+        let why = if status.is_redirection() {
+            format!("HTTP {}: redirects are not followed", status.as_u16())
+        } else {
+            format!("HTTP {}", status.as_u16())
+        };
+        failed(why, after.map(Duration::from_secs))
+    }
+
+    async fn check(&self, url: &str) -> Result<(), InvalidField> {
+        let url = self.admit(url)?;
+        let Some(name) = url.host_str().filter(|_| literal(&url).is_none()) else {
+            return Ok(());
+        };
+        match self.guard.addresses(name).await {
+            Err(error) if is_not_allowed(&error) => Err(InvalidField::new("url", PRIVATE)),
+            // A name that cannot be found now may be found later; until then its deliveries fail and say so.
+            _ => Ok(()),
+        }
+    }
+}
+
+const fn failed(why: String, retry_after: Option<Duration>) -> Answer {
+    Answer::Failed { why, retry_after }
+}
+
+/// Why a call failed, in our words, without the address: that is known, and may hold a key.
+fn reason(error: &reqwest::Error) -> String {
+    if error.is_timeout() {
+        return "no answer in time (webhooks.timeout_secs)".to_owned();
+    }
+    let mut source = std::error::Error::source(error);
+    let mut last = "the call broke off".to_owned();
+    while let Some(error) = source {
+        last = error.to_string();
+        source = error.source();
+    }
+    last.truncate(
+        last.char_indices()
+            .nth(REASON_CHARS_MAX)
+            .map_or(last.len(), |(at, _)| at),
+    );
+    last
+}
+
+/// The longest reason that is kept.
+const REASON_CHARS_MAX: usize = 200;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::sync::Mutex;
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_millis(700);
+
+    /// Each time a name is looked for it leads somewhere else; at last it stays.
+    struct Names(Mutex<VecDeque<Vec<IpAddr>>>);
+
+    #[async_trait]
+    impl Lookup for Names {
+        async fn lookup(&self, _: &str) -> std::io::Result<Vec<IpAddr>> {
+            let mut answers = self.0.lock().unwrap();
+            let answer = answers.pop_front().unwrap_or_default();
+            if answers.is_empty() {
+                answers.push_back(answer.clone());
+            }
+            Ok(answer)
+        }
+    }
+
+    fn http(allow_private: bool, answers: &[&[&str]]) -> Http {
+        let addresses = |answer: &&[&str]| answer.iter().map(|address| address.parse().unwrap()).collect();
+        let names = Names(Mutex::new(answers.iter().map(addresses).collect()));
+        Http::new(TIMEOUT, allow_private, Arc::new(names)).unwrap()
+    }
+
+    fn call(url: &str) -> Call {
+        Call {
+            url: url.to_owned(),
+            webhook_id: "evt_1_2".to_owned(),
+            timestamp: 7,
+            signatures: "v1,a v1,b".to_owned(),
+            body: "{}".to_owned(),
+        }
+    }
+
+    async fn why(http: &Http, url: &str) -> String {
+        match http.post(&call(url)).await {
+            Answer::Taken => "taken".to_owned(),
+            Answer::Failed { why, .. } => why,
+        }
+    }
+
+    /// A receiver that answers every call with this, and what it got.
+    async fn receiver(answer: &'static str) -> (u16, Arc<Mutex<Vec<String>>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let got = Arc::<Mutex<Vec<String>>>::default();
+        let calls = Arc::clone(&got);
+        tokio::spawn(async move {
+            while let Ok((mut socket, _)) = listener.accept().await {
+                let mut bytes = vec![0; 4_096];
+                let read = socket.read(&mut bytes).await.unwrap();
+                calls
+                    .lock()
+                    .unwrap()
+                    .push(String::from_utf8_lossy(&bytes[..read]).into_owned());
+                socket.write_all(answer.as_bytes()).await.unwrap();
+                tokio::time::sleep(Duration::from_secs(3)).await;
+            }
+        });
+        (port, got)
+    }
+
+    #[tokio::test]
+    async fn a_call_has_the_headers_of_the_specification() {
+        let (port, got) = receiver("HTTP/1.1 204 No Content\r\n\r\n").await;
+        assert_eq!(
+            why(&http(true, &[]), &format!("http://127.0.0.1:{port}/hook?a=b")).await,
+            "taken"
+        );
+        let got = got.lock().unwrap()[0].to_ascii_lowercase();
+        for part in [
+            "post /hook?a=b http/1.1",
+            "content-type: application/json",
+            "webhook-id: evt_1_2",
+            "webhook-timestamp: 7",
+            "webhook-signature: v1,a v1,b",
+            "user-agent: onescribe/",
+        ] {
+            assert!(got.contains(part), "{part} in {got}");
+        }
+    }
+
+    #[tokio::test]
+    async fn whatever_is_no_2xx_in_time_is_a_failure_with_a_reason() {
+        for (answer, reason) in [
+            ("HTTP/1.1 500 X\r\ncontent-length: 0\r\n\r\n", "HTTP 500"),
+            ("HTTP/1.1 410 X\r\ncontent-length: 0\r\n\r\n", "HTTP 410"),
+            (
+                "HTTP/1.1 302 X\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n",
+                "HTTP 302: redirects are not followed",
+            ),
+            ("", "no answer in time (webhooks.timeout_secs)"),
+            (
+                "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf",
+                "no answer in time (webhooks.timeout_secs)",
+            ),
+        ] {
+            let (port, _) = receiver(answer).await;
+            assert_eq!(
+                why(&http(true, &[]), &format!("http://127.0.0.1:{port}/")).await,
+                reason,
+                "{answer}"
+            );
+        }
+        let nobody = why(&http(true, &[]), "http://127.0.0.1:1/secret-path").await;
+        assert!(
+            nobody.contains("refused") && !nobody.contains("secret-path"),
+            "{nobody}"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_receiver_may_ask_to_be_left_alone() {
+        let (port, _) = receiver("HTTP/1.1 429 X\r\nretry-after: 7\r\ncontent-length: 0\r\n\r\n").await;
+        let answer = http(true, &[]).post(&call(&format!("http://127.0.0.1:{port}/"))).await;
+        let retry_after = Some(Duration::from_secs(7));
+        assert_eq!(answer, failed("HTTP 429".to_owned(), retry_after));
+    }
+
+    #[tokio::test]
+    async fn ssrf_addresses_in_numbers_are_looked_at_in_every_spelling() {
+        let strict = http(false, &[&["127.0.0.1"]]);
+        for url in [
+            "http://127.0.0.1:8080/",
+            "http://127.1/",
+            "http://2130706433/",
+            "http://0x7f.1/",
+            "http://0177.0.0.1/",
+            "http://10.0.0.1/",
+            "http://169.254.169.254/latest/meta-data",
+            "http://[::1]/",
+            "http://[::ffff:127.0.0.1]/",
+            "http://[::ffff:a9fe:a9fe]/",
+            "http://[fd00::1]/",
+            "http://localhost/",
+            "http://LOCALHOST./",
+            "https://receiver.example/",
+        ] {
+            let refused = strict.check(url).await.unwrap_err();
+            assert!(
+                refused.field == "url" && refused.hint.contains("private"),
+                "{url}: {refused:?}"
+            );
+            let why = why(&strict, url).await;
+            assert!(why.contains("private"), "{url}: {why}");
+            assert_eq!(http(true, &[&["127.0.0.1"]]).check(url).await, Ok(()), "{url}");
+        }
+        for url in [
+            "",
+            "receiver",
+            "ftp://1.1.1.1/",
+            "file:///etc/passwd",
+            "http://",
+            "https://ann:pw@1.1.1.1/",
+        ] {
+            assert!(strict.check(url).await.is_err(), "{url}");
+        }
+        assert_eq!(strict.check("https://1.1.1.1/").await, Ok(()));
+        assert!(
+            strict
+                .check(&format!("https://1.1.1.1/{}", "x".repeat(2_048)))
+                .await
+                .is_err()
+        );
+    }
+
+    #[tokio::test]
+    async fn ssrf_a_name_that_leads_elsewhere_a_moment_later_is_not_followed() {
+        let (port, got) = receiver("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+        let url = format!("http://receiver.example:{port}/");
+        let rebinding = http(false, &[&["8.8.8.8"], &["127.0.0.1"]]);
+        assert_eq!(rebinding.check(&url).await, Ok(()));
+        assert!(why(&rebinding, &url).await.contains("private"));
+        assert_eq!(got.lock().unwrap().len(), 0);
+        // Of several addresses only those are called that may be.
+        let mixed = http(false, &[&["10.0.0.1", "8.8.8.8", "::1"]]);
+        assert_eq!(
+            mixed.guard.addresses("x").await.unwrap(),
+            ["8.8.8.8".parse::<IpAddr>().unwrap()]
+        );
+        assert_eq!(why(&http(true, &[&["127.0.0.1"]]), &url).await, "taken");
+    }
+}
