@@ -36,7 +36,7 @@ const BANS: &[Ban] = &[
         name: "ring",
         below: None,
         why: "one crypto provider: aws-lc-rs",
-        only_listed_by: &["rustls-webpki"],
+        only_listed_by: &["quinn-proto", "rustls-webpki"],
     },
     Ban {
         name: "h2",
