@@ -2,6 +2,7 @@
 #![cfg(test)]
 
 use std::fmt::Write as _;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -170,4 +171,28 @@ fn the_token_command_prints_a_token_and_nothing_else() {
     }
     let wrong = run(folder.path(), &["token", "--user", "1001", "--ttl", "soon"]);
     assert!(text(&wrong.stderr).contains("90s, 15m, 1h or 30d"));
+}
+
+#[test]
+fn a_machine_without_certificates_has_a_server_all_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = std::fs::File::create(folder.path().join("log")).unwrap();
+    let mut server = onescribe(folder.path(), &["serve", "--listen", "127.0.0.1:0"])
+        .env("SSL_CERT_FILE", "/nowhere")
+        .env("SSL_CERT_DIR", "/nowhere")
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    let read = BufReader::new(server.stdout.take().unwrap()).read_line(&mut said);
+    server.kill().unwrap();
+    server.wait().unwrap();
+    read.unwrap();
+    let log = std::fs::read_to_string(folder.path().join("log")).unwrap();
+    assert!(said.starts_with("listening on "), "{log}");
+    assert!(
+        log.contains("ca-certificates"),
+        "and it says what cannot be done: {log}"
+    );
 }

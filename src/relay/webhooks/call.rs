@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
 use reqwest::redirect::Policy;
-use reqwest::{Client, Url};
+use reqwest::{Client, ClientBuilder, Url};
 use standardwebhooks::{HEADER_WEBHOOK_ID, HEADER_WEBHOOK_SIGNATURE, HEADER_WEBHOOK_TIMESTAMP};
 
 use super::address::is_public;
@@ -136,16 +136,36 @@ impl Resolve for Guard {
 pub struct Http {
     client: Client,
     guard: Guard,
+    /// Certificates of this machine are missing: no receiver can prove over https who it is.
+    no_certificates: bool,
 }
 
 impl Http {
-    /// No call takes longer than `timeout`.
+    /// No call takes longer than `timeout`. A machine without certificates of its own can make calls, but none over https.
     ///
     /// # Errors
     /// When TLS cannot be set up.
     pub fn new(timeout: Duration, allow_private: bool, lookup: Arc<dyn Lookup>) -> Result<Self, reqwest::Error> {
         let guard = Guard { lookup, allow_private };
-        let client = Client::builder()
+        let built = Self::client(timeout, &guard).build();
+        let no_certificates = built.is_err();
+        let client = match built {
+            Ok(client) => client,
+            Err(error) => {
+                let why = reason(&error);
+                tracing::warn!(why, "no webhook can be called over https: {NO_CERTIFICATES}");
+                Self::client(timeout, &guard).tls_certs_only([]).build()?
+            }
+        };
+        Ok(Self {
+            client,
+            guard,
+            no_certificates,
+        })
+    }
+
+    fn client(timeout: Duration, guard: &Guard) -> ClientBuilder {
+        Client::builder()
             .user_agent(concat!("onescribe/", env!("CARGO_PKG_VERSION")))
             .timeout(timeout)
             // Whoever may be called was asked for; nobody else is, whatever an answer says.
@@ -154,8 +174,6 @@ impl Http {
             .no_proxy()
             .pool_max_idle_per_host(IDLE_CONNECTIONS)
             .dns_resolver(Arc::new(guard.clone()))
-            .build()?;
-        Ok(Self { client, guard })
     }
 
     /// An address in numbers is asked of nobody, so it is looked at here.
@@ -180,6 +198,7 @@ impl Http {
     }
 }
 
+const NO_CERTIFICATES: &str = "this machine has no certificates of authorities (on Debian: install ca-certificates)";
 const PRIVATE: &str = "must not lead to a private or loopback address (webhooks.allow_private_addresses is off)";
 
 /// The address of a URL that names none.
@@ -195,6 +214,9 @@ impl Post for Http {
             Ok(url) => url,
             Err(error) => return failed(format!("the address {}", error.hint), None),
         };
+        if self.no_certificates && url.scheme() == "https" {
+            return failed(NO_CERTIFICATES.to_owned(), None);
+        }
         let request = self
             .client
             .post(url)
