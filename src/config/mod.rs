@@ -112,7 +112,7 @@ pub struct Auth {
 /// `[admin]`
 #[derive(Clone, Debug, Default)]
 pub struct Admin {
-    /// The bearer token of `/admin/v1`; none = there is no such door. Not used yet.
+    /// The bearer token of `/admin/v1`; none = there is no such door.
     pub api_key: Option<SecretString>,
 }
 
