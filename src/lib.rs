@@ -31,6 +31,7 @@
 //! │   └── hub/         the hub of an arbiter: which session listens to what
 //! ├── relay/           FACTS THAT LEAVE THE HOUSE: the log of events for other systems, the feed, webhooks
 //! │   └── webhooks/    who calls them, whom, and how
+//! │       └── call/    its tests
 //! ├── service/         USE CASES: called by REST and WebSocket alike, speak domain
 //! │   ├── reminders/   their tests
 //! │   └── sync/        what a device that was away has to be told

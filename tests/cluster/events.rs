@@ -1,5 +1,6 @@
-//! Events for other systems over `kill -9`: every one reaches the receiver at least once and the reader exactly once, in the
-//! order of its conversation, by the same name each time.
+//! Events for other systems over `kill -9`, and with two processes of which one stands still for a while: every one reaches
+//! the receiver at least once and the reader exactly once, in the order of its conversation, by the same name each time, and
+//! none is called by two at the same time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -22,6 +23,11 @@ const ROOMS: usize = 3;
 const KILLS: usize = 2;
 /// Messages of each room between two kills.
 const MESSAGES: usize = 8;
+/// `webhooks.timeout_secs`; a lease lasts five seconds more.
+const TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a receiver thinks about a call.
+const AT_ONCE: Duration = Duration::from_millis(5);
+const SLOWLY: Duration = Duration::from_millis(300);
 
 #[tokio::test]
 async fn b116_kills_lose_no_event_on_sqlite() {
@@ -38,6 +44,16 @@ async fn b116_kills_lose_no_event_on_mysql() {
     rounds(Kind::MySql).await;
 }
 
+#[tokio::test]
+async fn of_two_processes_one_calls_and_the_other_takes_over_when_it_stands_still_on_postgres() {
+    side_by_side(Kind::Postgres).await;
+}
+
+#[tokio::test]
+async fn of_two_processes_one_calls_and_the_other_takes_over_when_it_stands_still_on_mysql() {
+    side_by_side(Kind::MySql).await;
+}
+
 /// An event that a receiver took: its id, and which message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Taken {
@@ -46,14 +62,40 @@ struct Taken {
     seq: u64,
 }
 
-/// A receiver that refuses every ninth call and lets others wait a little.
-#[derive(Clone, Default)]
+/// What a receiver does with every ninth call; with the others it waits a little and takes them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Manners {
+    Take,
+    Refuse,
+    /// It answers 200 when nobody waits for that any more.
+    Late,
+}
+
+/// A receiver that refuses some calls, and answers some too late.
+#[derive(Clone)]
 struct Receiver {
+    pause: Duration,
+    /// Every call that came.
+    calls: Arc<Mutex<Vec<Taken>>>,
+    /// Those that were taken.
     taken: Arc<Mutex<Vec<Taken>>>,
-    calls: Arc<Mutex<usize>>,
+    /// The ids of calls under way …
+    open: Arc<Mutex<BTreeSet<String>>>,
+    /// … and those that came meanwhile once more.
+    doubles: Arc<Mutex<Vec<String>>>,
 }
 
 impl Receiver {
+    fn new(pause: Duration) -> Self {
+        Self {
+            pause,
+            calls: Arc::default(),
+            taken: Arc::default(),
+            open: Arc::default(),
+            doubles: Arc::default(),
+        }
+    }
+
     async fn start(&self) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
@@ -88,18 +130,31 @@ impl Receiver {
             }
             let mut body = vec![0; length];
             socket.read_exact(&mut body).await?;
-            let call = {
-                let mut calls = self.calls.lock().unwrap();
-                *calls += 1;
-                *calls
-            };
-            sleep(Duration::from_millis(5)).await;
-            let refused = call % 9 == 2;
-            if !refused {
-                let body: Value = serde_json::from_slice(&body).unwrap();
-                self.taken.lock().unwrap().push(taken(&id, &body));
+            if !self.open.lock().unwrap().insert(id.clone()) {
+                self.doubles.lock().unwrap().push(id.clone());
             }
-            let status = if refused { "500 No" } else { "200 OK" };
+            let call = taken(&id, &serde_json::from_slice(&body).unwrap());
+            let manners = {
+                let mut calls = self.calls.lock().unwrap();
+                calls.push(call.clone());
+                match calls.len() % 9 {
+                    2 => Manners::Refuse,
+                    5 => Manners::Late,
+                    _ => Manners::Take,
+                }
+            };
+            if manners == Manners::Late {
+                // The caller has gone when the answer comes: for it the call is over before it is for us.
+                self.open.lock().unwrap().remove(&id);
+                sleep(TIMEOUT + SLOWLY).await;
+            } else {
+                sleep(self.pause).await;
+                self.open.lock().unwrap().remove(&id);
+            }
+            if manners == Manners::Take {
+                self.taken.lock().unwrap().push(call);
+            }
+            let status = if manners == Manners::Refuse { "500 No" } else { "200 OK" };
             let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n");
             socket.write_all(answer.as_bytes()).await?;
         }
@@ -154,26 +209,89 @@ async fn read_on(url: &str, read: &mut Read) {
     }
 }
 
-async fn rounds(kind: Kind) {
-    let Some(store) = kind.fresh().await else { return };
-    let mut server = Server::new(&store.url);
+fn server(database_url: &str) -> Server {
+    let mut server = Server::new(database_url);
     for (key, value) in [
         ("ADMIN__API_KEY", ADMIN_KEY),
         ("WEBHOOKS__ALLOW_PRIVATE_ADDRESSES", "true"),
-        ("WEBHOOKS__TIMEOUT_SECS", "1"),
+        ("WEBHOOKS__TIMEOUT_SECS", &TIMEOUT.as_secs().to_string()),
     ] {
         server.set(&format!("ONESCRIBE__{key}"), value);
     }
-    let receiver = Receiver::default();
+    server
+}
+
+/// Rooms whose events are wanted.
+async fn rooms(url: &str, receiver: &Receiver, count: usize) -> Vec<String> {
     let hook = json!({"url": receiver.start().await, "secret": SECRET, "events": ["message.created"]});
-    let url = server.start().await;
-    operator(&url, Method::PUT, "/webhooks/one", Some(hook)).await.unwrap();
-    operator(&url, Method::GET, "/events", None).await.unwrap();
+    operator(url, Method::PUT, "/webhooks/one", Some(hook)).await.unwrap();
+    operator(url, Method::GET, "/events", None).await.unwrap();
     sleep(Duration::from_millis(2)).await; // what is of the same moment may be told
     let mut rooms = Vec::new();
-    for n in 0..ROOMS {
-        rooms.push(Rest::new(&url, 1).group(&format!("room {n}"), [2]).await);
+    for n in 0..count {
+        rooms.push(Rest::new(url, 1).group(&format!("room {n}"), [2]).await);
     }
+    rooms
+}
+
+/// Waits until everything has come by both ways, and judges.
+async fn settle(url: &str, expected: usize, acked: &BTreeSet<(String, u64)>, receiver: &Receiver, mut read: Read) {
+    patiently("all events", async {
+        while firsts(&receiver.taken()).len() < expected || messages(&read).len() < expected {
+            read_on(url, &mut read).await;
+            sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    judge(acked, &receiver.taken(), &read);
+    assert_eq!(*receiver.doubles.lock().unwrap(), Vec::<String>::new(), "one at a time");
+}
+
+async fn until_among(calls: &Mutex<Vec<Taken>>, (room, seq): &(String, u64)) {
+    let is_there = || {
+        let calls = calls.lock().unwrap();
+        calls.iter().any(|one| (&one.room, one.seq) == (room, *seq))
+    };
+    patiently(&format!("a call for seq {seq}"), async {
+        while !is_there() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+}
+
+async fn side_by_side(kind: Kind) {
+    let Some(store) = kind.fresh().await else { return };
+    let mut servers = [server(&store.url), server(&store.url)];
+    let urls = [servers[0].start().await, servers[1].start().await];
+    let receiver = Receiver::new(SLOWLY);
+    let room = rooms(&urls[0], &receiver, 1).await.remove(0);
+    let mut acked = BTreeSet::new();
+    // Whichever of them calls stands still at least once, each time in the middle of a call.
+    let turns = [0, 1, 0];
+    for (turn, still) in turns.into_iter().enumerate() {
+        let other = &urls[1 - still];
+        let before = send(&urls[still], &room, format!("{turn} before")).await;
+        until_among(&receiver.calls, &before).await;
+        servers[still].freeze();
+        let meanwhile = send(other, &room, format!("{turn} meanwhile")).await;
+        until_among(&receiver.taken, &meanwhile).await;
+        acked.extend([before, meanwhile]);
+        servers[still].thaw();
+    }
+    settle(&urls[1], 1 + 2 * turns.len(), &acked, &receiver, Read::new()).await;
+    for server in &mut servers {
+        server.assert_store_in_order().await;
+        server.kill().await;
+    }
+}
+
+async fn rounds(kind: Kind) {
+    let Some(store) = kind.fresh().await else { return };
+    let mut server = server(&store.url);
+    let url = server.start().await;
+    let receiver = Receiver::new(AT_ONCE);
+    let rooms = rooms(&url, &receiver, ROOMS).await;
     let mut acked = BTreeSet::new();
     let mut read = Read::new();
     for round in 0..=KILLS {
@@ -198,16 +316,8 @@ async fn rounds(kind: Kind) {
             server.start().await;
         }
     }
-    let url = server.url().to_owned();
     let expected = ROOMS * (1 + MESSAGES * (KILLS + 1));
-    patiently("all events", async {
-        while firsts(&receiver.taken()).len() < expected || messages(&read).len() < expected {
-            read_on(&url, &mut read).await;
-            sleep(Duration::from_millis(20)).await;
-        }
-    })
-    .await;
-    judge(&acked, &receiver.taken(), &read);
+    settle(server.url(), expected, &acked, &receiver, read).await;
     server.assert_store_in_order().await;
     server.assert_no_panic();
 }

@@ -179,6 +179,31 @@ async fn b116_an_answer_that_comes_too_late_is_a_failure_and_the_call_comes_agai
 }
 
 #[tokio::test(start_paused = true)]
+async fn calls_go_on_while_the_lease_is_renewed_however_long_a_call_may_take() {
+    let world = World::new(|_, _| taken());
+    let options = Options {
+        call_timeout: 5 * MINUTE,
+        ..OPTIONS
+    };
+    world
+        .while_running(options, async |relay| {
+            hook(relay).await;
+            let room = world.room(&[]).await;
+            for n in 0..600 {
+                world.say(room, ANN, &format!("{n}")).await;
+                sleep(Duration::from_secs(1)).await;
+            }
+        })
+        .await;
+    let came = world.came();
+    assert!(came.len() >= 600, "{}", came.len());
+    for pair in came.windows(2) {
+        let pause = pair[1].after.saturating_sub(pair[0].after);
+        assert!(pause < Duration::from_secs(2), "{pause:?} before {}", pair[1].words());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_receiver_that_asks_to_be_left_alone_is() {
     let world = World::new(|_, place| match place {
         0 => {

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::call::{Answer, Call};
 use super::lanes::{Lanes, Waiting};
 use super::signature::sign;
-use super::{lease, lease_times};
+use super::{lease, lease_times, renewed_at};
 use crate::domain::{Delivery, DeliveryState, EventNo, PlacedNotice, Webhook, WebhookId};
 use crate::protocol::events::Event;
 use crate::relay::present::present;
@@ -54,7 +54,7 @@ enum Outcome {
         why: String,
         retry_after: Option<Duration>,
     },
-    /// The store did not answer: it was not tried.
+    /// The store did not answer, or not in time: it was not tried.
     NotTried,
 }
 
@@ -155,15 +155,14 @@ impl<'a> Courier<'a> {
     }
 
     async fn renew(&mut self) -> StoreResult<bool> {
-        let lease = lease(self.shared);
         let began = Instant::now();
-        if began + lease * 2 / 3 <= self.lease_until {
+        if began + renewed_at(self.shared) < self.lease_until {
             return Ok(true);
         }
         let (now, until) = lease_times(self.shared);
         let holds = self.shared.store.lease_webhook(self.holder(), now, until).await?;
         if holds {
-            self.lease_until = began + lease;
+            self.lease_until = began + lease(self.shared);
         }
         Ok(holds)
     }
@@ -288,14 +287,14 @@ impl<'a> Courier<'a> {
         }
     }
 
-    /// Could a call that begins now last longer than the lease?
-    fn lease_is_short(&self) -> bool {
-        self.lease_until < Instant::now() + self.shared.options.call_timeout
+    /// A call that begins later may last longer than the lease.
+    fn begin_by(&self) -> Option<Instant> {
+        self.lease_until.checked_sub(self.shared.options.call_timeout)
     }
 
     fn can_start(&self, under_way: usize) -> bool {
         let is_full = under_way >= self.parallel() || self.delivered.len() >= UNWRITTEN_MAX;
-        !self.stale && !is_full && !self.lease_is_short()
+        !self.stale && !is_full && self.begin_by() > Some(Instant::now())
     }
 
     fn start(&mut self, calls: &mut Calls<'a>) {
@@ -303,9 +302,9 @@ impl<'a> Courier<'a> {
             let Some(waiting) = self.lanes.take_due(self.shared.clock.now()) else {
                 return;
             };
-            let (shared, hook) = (self.shared, Arc::clone(&self.hook));
+            let (shared, hook, begin_by) = (self.shared, Arc::clone(&self.hook), self.begin_by());
             calls.push(Box::pin(async move {
-                let outcome = deliver(shared, &hook, waiting.event_no).await;
+                let outcome = deliver(shared, &hook, waiting.event_no, begin_by).await;
                 let outcome = outcome.unwrap_or_else(|error| {
                     tracing::warn!(%error, webhook = hook.name.as_str(), "a delivery has to wait");
                     Outcome::NotTried
@@ -380,8 +379,9 @@ impl<'a> Courier<'a> {
                 self.ended(waiting, outcome).await;
             }
         };
-        // What does not end in time is delivered again, with the same id.
+        // What does not end in time is broken off before another process may begin, and delivered again with the same id.
         timeout(STOP_WAIT_MAX, ending).await.ok();
+        drop(calls);
         let ended = async {
             self.write_down().await?;
             self.move_on(true).await?;
@@ -393,8 +393,14 @@ impl<'a> Courier<'a> {
     }
 }
 
-/// Tells one event, as it is now.
-async fn deliver(shared: &Shared, hook: &Webhook, event_no: EventNo) -> StoreResult<Outcome> {
+/// Tells one event, as it is now. The call does not begin after `begin_by`: reading may take its time, and the process may
+/// stand still.
+async fn deliver(
+    shared: &Shared,
+    hook: &Webhook,
+    event_no: EventNo,
+    begin_by: Option<Instant>,
+) -> StoreResult<Outcome> {
     let store = shared.store.as_ref();
     let before = EventNo::new(event_no.get().saturating_sub(1));
     let placed = store.events_after(before, 1).await?;
@@ -419,6 +425,9 @@ async fn deliver(shared: &Shared, hook: &Webhook, event_no: EventNo) -> StoreRes
         signatures,
         body,
     };
+    if begin_by < Some(Instant::now()) {
+        return Ok(Outcome::NotTried);
+    }
     Ok(match shared.post.post(&call).await {
         Answer::Taken => Outcome::Delivered,
         Answer::Failed { why, retry_after } => Outcome::Failed { why, retry_after },

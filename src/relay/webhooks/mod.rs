@@ -25,12 +25,17 @@ use courier::Courier;
 
 /// How often it is looked which webhooks nobody calls.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// A lease lasts so much longer than a call.
+/// A lease lasts so much longer than a call. It is renewed when half of that is over, so that calls can go on.
 const LEASE_MARGIN: Duration = Duration::from_secs(5);
 
 /// How long a lease lasts: what was begun under it has ended before another process may begin.
 pub(super) fn lease(shared: &Shared) -> Duration {
     shared.options.call_timeout + LEASE_MARGIN
+}
+
+/// A lease that lasts no longer than this is renewed.
+fn renewed_at(shared: &Shared) -> Duration {
+    shared.options.call_timeout + LEASE_MARGIN / 2
 }
 
 /// From when until when a lease that is taken now lasts.

@@ -39,3 +39,36 @@ pub(super) fn sign(hook: &Webhook, id: &str, now: Timestamp, body: &str) -> Opti
     let signatures: Option<Vec<String>> = hook.signing(now).map(|secret| signature(&secret.text)).collect();
     signatures.filter(|all| !all.is_empty()).map(|all| all.join(" "))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{EventNo, NoticeSet, WebhookId, WebhookName, WebhookSecret};
+
+    /// The example that the specification's own tools have, so that both sides cannot be wrong in the same way.
+    #[test]
+    fn the_example_of_the_specification_has_its_signature() {
+        let hook = Webhook {
+            webhook_id: WebhookId::new(1).unwrap(),
+            name: WebhookName::parse("one").unwrap(),
+            url: String::new(),
+            notices: NoticeSet::default(),
+            secrets: vec![WebhookSecret {
+                text: "whsec_plJ3nmyCDGBKInavdOK15jsl".to_owned(),
+                created_at: Timestamp::default(),
+                retires_at: None,
+            }],
+            event_no: EventNo::ZERO,
+            version: 1,
+            created_at: Timestamp::default(),
+            updated_at: Timestamp::default(),
+        };
+        let now = Timestamp::from_millis(1_731_705_121_999);
+        let body = r#"{"event_type":"ping","data":{"success":true}}"#;
+        let signatures = sign(&hook, "msg_loFOjxBNrRLzqYUf", now, body);
+        assert_eq!(
+            signatures.as_deref(),
+            Some("v1,rAvfW3dJ/X/qxhsaXPOyyCGmRKsaKWcsNccKXlIktD0=")
+        );
+    }
+}
