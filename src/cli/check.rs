@@ -1,6 +1,7 @@
 //! `onescribe check`: proves that a store keeps its promises, also one that is in use.
 
 mod audit;
+mod events;
 
 use std::process::ExitCode;
 
@@ -56,20 +57,23 @@ async fn prove(config: Config) -> anyhow::Result<ExitCode> {
         members,
         quotes,
         reacted,
+        events,
     } = report.counts;
     println!(
-        "checked {} conversations, {} messages, {} changes, {} memberships, {} quotes, {} messages with reactions in {}",
+        "checked {} conversations, {} messages, {} changes, {} memberships, {} quotes, {} messages with reactions, \
+         {} events in {}",
         HumanCount(conversations),
         HumanCount(messages),
         HumanCount(changes),
         HumanCount(members),
         HumanCount(quotes),
         HumanCount(reacted),
+        HumanCount(events),
         progress::rate(messages, started.elapsed()),
     );
     if report.found == 0 {
         println!(
-            "in order: no hole, no double; heads, counts, hash chain, changes, quotes, marks and read positions agree"
+            "in order: no hole, no double; heads, counts, hash chain, changes, quotes, marks, read positions and events agree"
         );
         return Ok(ExitCode::SUCCESS);
     }
@@ -104,6 +108,7 @@ async fn check(store: &dyn Store, bar: &ProgressBar) -> StoreResult<Report> {
         }
     }
     reactions(store, &mut report).await?;
+    event_log(store, &mut report).await?;
     bar.finish_and_clear();
     report.findings.sort();
     Ok(report)
@@ -127,6 +132,26 @@ async fn reactions(store: &dyn Store, report: &mut Report) -> StoreResult<()> {
     }
 }
 
+/// The log of events is one for the whole store.
+async fn event_log(store: &dyn Store, report: &mut Report) -> StoreResult<()> {
+    let mut walk = events::Walk::begin(store).await?;
+    while let Some((events, findings)) = walk.page().await? {
+        let counts = Counts {
+            events,
+            ..Counts::default()
+        };
+        report.add(counts, findings);
+    }
+    report.add(Counts::default(), walk.end().await?);
+    let mut after = None;
+    loop {
+        let page = store.audited_cursors(after, PAGE_IDS).await?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = Some(last.conversation_id);
+        report.add(Counts::default(), page.iter().filter_map(events::beyond).collect());
+    }
+}
+
 /// How many there are, for the bar.
 async fn count(store: &dyn Store) -> StoreResult<u64> {
     let (mut count, mut after): (u64, Option<ConversationId>) = (0, None);
@@ -147,6 +172,7 @@ impl Report {
         total.members += counts.members;
         total.quotes += counts.quotes;
         total.reacted += counts.reacted;
+        total.events += counts.events;
         self.found += findings.len();
         let room = PRINTED_MAX.saturating_sub(self.findings.len());
         self.findings.extend(findings.into_iter().take(room));

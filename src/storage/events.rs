@@ -9,8 +9,8 @@ use async_trait::async_trait;
 
 use super::StoreResult;
 use crate::domain::{
-    ChangeLine, ChangeSeq, ConversationId, EventNo, Kind, MessageId, Notice, PlacedNotice, Principal, SentLine, Seq,
-    Timestamp,
+    ChangeLine, ChangeSeq, ChangeType, ConversationId, EventNo, Kind, MessageId, Notice, PlacedNotice, Principal,
+    SentLine, Seq, Timestamp,
 };
 
 /// The log as a whole.
@@ -25,7 +25,7 @@ pub struct LogState {
 }
 
 /// How far the events of a conversation are placed, as the row says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventCursor {
     /// Messages up to here.
     pub seq: Seq,
@@ -138,6 +138,30 @@ pub struct Missable {
     pub seq: Seq,
     /// Which.
     pub message_id: MessageId,
+}
+
+/// An event for `check`, with what its references lead to; all of one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditedEvent {
+    /// The event.
+    pub placed: PlacedNotice,
+    /// Where the message that it names stands.
+    pub message: Option<(ConversationId, Seq)>,
+    /// The change with its number: what kind, and of which message.
+    pub change: Option<(ChangeType, Option<MessageId>)>,
+    /// How far the events of its conversation are placed.
+    pub cursor: Option<EventCursor>,
+}
+
+/// How far the events of a conversation are placed, for `check`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AuditedCursor {
+    /// Which.
+    pub conversation_id: ConversationId,
+    /// Its row.
+    pub cursor: EventCursor,
+    /// The head of the conversation at that moment; `None` = there is no such conversation.
+    pub head: Option<(Seq, ChangeSeq)>,
 }
 
 /// The log: reads, and its small rows.

@@ -23,15 +23,15 @@ use async_trait::async_trait;
 use thiserror::Error;
 
 pub use events::{
-    EventCursor, EventStore, Lag, LagPage, LogState, Missable, Placed, Placement, Placer, PushDue, PushPlacement,
-    Unplaced,
+    AuditedCursor, AuditedEvent, EventCursor, EventStore, Lag, LagPage, LogState, Missable, Placed, Placement, Placer,
+    PushDue, PushPlacement, Unplaced,
 };
 pub use personal::{ActionPosition, DuePosition, DueReminder, PersonalStore};
 pub use sync::{About, Logged, Outline, Standing, Stretch, SyncStore, Unread, Window};
 pub use webhooks::{Holder, WebhookStore};
 
 use crate::domain::{
-    Change, ChangeSeq, ClientMessageId, Conversation, ConversationId, Counters, CreationKey, DeviceId, Event,
+    Change, ChangeSeq, ClientMessageId, Conversation, ConversationId, Counters, CreationKey, DeviceId, Event, EventNo,
     ExternalId, Head, Header, KeyRecord, Marked, Marks, Member, Membership, Message, MessageId, Principal,
     PrincipalType, Profile, ProfilePatch, Quotable, Seq, Timestamp, Touchable,
 };
@@ -395,6 +395,10 @@ pub trait AuditStore: Send + Sync {
     async fn totals(&self) -> StoreResult<Totals>;
     /// The stored counters of one, read at one moment.
     async fn ledger(&self, id: ConversationId) -> StoreResult<Option<Ledger>>;
+    /// Events after a place, ascending, at most `limit`.
+    async fn audited_events(&self, after: EventNo, limit: u32) -> StoreResult<Vec<AuditedEvent>>;
+    /// How far events are placed, of conversations with an id above `after`, ascending, at most `limit`.
+    async fn audited_cursors(&self, after: Option<ConversationId>, limit: u32) -> StoreResult<Vec<AuditedCursor>>;
 }
 
 /// What the connected database promises, as it answers itself.

@@ -22,7 +22,8 @@ const NEARBY_MAX: usize = 1_000;
 /// Something that is not as it must be.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Finding {
-    pub(super) conversation_id: ConversationId,
+    /// Where; `None` = in the log of events.
+    pub(super) conversation_id: Option<ConversationId>,
     /// Which message, where it is about one.
     pub(super) seq: Option<Seq>,
     /// What is wrong, and the invariant that it breaks.
@@ -39,7 +40,7 @@ impl Finding {
         };
         let message = stray.message_id.map_or_else(String::new, |id| format!(" {id}"));
         Self {
-            conversation_id: stray.conversation_id,
+            conversation_id: Some(stray.conversation_id),
             seq: stray.seq,
             what: format!("{rows} a message{message} that is not there, gone, or never changed"),
         }
@@ -48,7 +49,10 @@ impl Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "conversation {}", self.conversation_id)?;
+        match self.conversation_id {
+            Some(id) => write!(f, "conversation {id}")?,
+            None => write!(f, "the log of events")?,
+        }
         if let Some(seq) = self.seq {
             write!(f, " seq {seq}")?;
         }
@@ -66,6 +70,8 @@ pub(super) struct Counts {
     pub(super) quotes: u64,
     /// Messages on which reactions stand.
     pub(super) reacted: u64,
+    /// Events in the log for other systems.
+    pub(super) events: u64,
 }
 
 /// Reads one conversation and compares. On a live store a reading may see one thing before and the next after a
@@ -98,7 +104,7 @@ pub(super) async fn conversation(store: &dyn Store, id: ConversationId) -> Store
     findings.truncate(FINDINGS_MAX);
     if more > 0 {
         findings.push(Finding {
-            conversation_id: id,
+            conversation_id: Some(id),
             seq: None,
             what: format!("and {more} more findings"),
         });
@@ -142,7 +148,7 @@ impl<'a> Reading<'a> {
 
     fn find(&mut self, seq: Option<Seq>, what: impl Into<String>) {
         self.findings.push(Finding {
-            conversation_id: self.id,
+            conversation_id: Some(self.id),
             seq,
             what: what.into(),
         });

@@ -10,10 +10,11 @@ use super::{Report, check};
 use crate::app::{self, Core, NewConversation, NoDelivery};
 use crate::config::{Config, SecretString};
 use crate::domain::{
-    Adding, ClientMessageId, Command, Content, ConversationId, Emoji, HistoryVisibility, MessageType, Origin, Outcome,
-    Posting, Principal, Send, Touch, chain,
+    Adding, ClientMessageId, Command, Content, ConversationId, Emoji, EventNo, HistoryVisibility, MessageType,
+    NoticeSet, Origin, Outcome, Posting, Principal, Send, Timestamp, Touch, Webhook, WebhookId, WebhookName, chain,
+    notice,
 };
-use crate::storage::Store;
+use crate::storage::{EventCursor, Lag, Placement, Store, Unplaced};
 
 /// More than one page.
 const MESSAGES: usize = 600;
@@ -101,7 +102,52 @@ async fn fill(file: &Path) -> [ConversationId; 2] {
         core.ask(one, command).await.unwrap().unwrap();
     }
     core.stop().await;
+    let store = open(file).await;
+    place(store.as_ref(), &[one, two]).await;
+    add_webhook(store.as_ref()).await;
+    store.close().await;
     [one, two]
+}
+
+/// Everything gets its place in the log of events, as the relay gives it.
+async fn place(store: &dyn Store, ids: &[ConversationId]) {
+    let since = Timestamp::from_millis(1);
+    store.wake_log(since).await.unwrap();
+    let lags = store.lags_of(ids, since).await.unwrap();
+    let found = store.unplaced(&lags, 10_000).await.unwrap();
+    let placement = |(lag, found): (&Lag, &Unplaced)| {
+        let lines = (found.messages.as_slice(), false);
+        let told = notice::told(lag.conversation_id, lag.kind, lag.from, lines, &found.changes);
+        Placement {
+            conversation_id: lag.conversation_id,
+            expected: lag.row,
+            cursor: EventCursor {
+                seq: told.seq,
+                change_seq: told.change_seq,
+                active_since: since,
+            },
+            notices: told.notices,
+            push: None,
+        }
+    };
+    let placements: Vec<Placement> = lags.iter().zip(&found).map(placement).collect();
+    let now = Timestamp::from_millis(2);
+    assert_eq!(store.placer().place(&placements, &[], now).await.unwrap().moved, 0);
+}
+
+async fn add_webhook(store: &dyn Store) {
+    let webhook = Webhook {
+        webhook_id: WebhookId::new(1).unwrap(),
+        name: WebhookName::parse("one").unwrap(),
+        url: "https://receiver/".to_owned(),
+        notices: NoticeSet::default(),
+        secrets: Vec::new(),
+        event_no: EventNo::new(3),
+        version: 1,
+        created_at: Timestamp::default(),
+        updated_at: Timestamp::default(),
+    };
+    assert!(store.add_webhook(&webhook).await.unwrap());
 }
 
 async fn report(file: &Path) -> Report {
@@ -135,6 +181,89 @@ fn of_members(in_one: &str) -> Vec<(String, &'static str)> {
     ]
 }
 
+/// What is done to events of conversation `one`, and what is found then.
+fn of_events(one: ConversationId, two: ConversationId) -> Vec<(String, &'static str)> {
+    let in_one = format!("WHERE conversation_id = {one}");
+    let event = |set: &str, seq: i64| format!("UPDATE im_event SET {set} {in_one} AND seq = {seq}");
+    let cursor = |set: &str| format!("UPDATE im_event_cursor SET {set} {in_one}");
+    let nothing = "is about nothing that is there";
+    let swap = format!(
+        "UPDATE im_event SET event_no = -1 {in_one} AND seq = 40; UPDATE im_event SET event_no = 40 {in_one} AND seq = 41; \
+         UPDATE im_event SET event_no = 41 WHERE event_no = -1"
+    );
+    vec![
+        (event("message_id = 7", 40), nothing),
+        (
+            event(
+                &format!("message_id = (SELECT MIN(message_id) FROM im_message WHERE conversation_id = {two})"),
+                40,
+            ),
+            nothing,
+        ),
+        (event("seq = 41", 40), nothing),
+        (event("notice_type = 8", 40), nothing),
+        (event("notice_type = 2", 40), nothing),
+        (
+            format!("UPDATE im_event SET change_seq = 99 {in_one} AND change_seq = 2"),
+            nothing,
+        ),
+        (
+            format!("UPDATE im_event SET notice_type = 6 {in_one} AND change_seq = 2"),
+            nothing,
+        ),
+        (swap, "seq 40: event 41 follows that of seq 41"),
+        (cursor("seq = 9999"), "its events are placed up to message 9999"),
+        (
+            cursor("change_seq = 9999"),
+            "its events are placed up to message 604 and change 9999",
+        ),
+        (
+            cursor("seq = 500"),
+            "seq 501: event 501 is beyond what is placed: message 500",
+        ),
+        (
+            cursor("change_seq = 1"),
+            "is beyond what is placed: message 604, change 1",
+        ),
+        (
+            format!("DELETE FROM im_event_cursor {in_one}"),
+            "is of a conversation none of whose events has its place",
+        ),
+        (
+            format!(
+                "INSERT INTO im_message SELECT message_id + 1, conversation_id, 605, sender_type, sender_id, NULL, \
+                     message_type, content, quoted_message_id, status, sent_at, edited_at, change_seq, count_no, \
+                     content_hash, chain_hash FROM im_message {in_one} AND seq = 604; \
+                     UPDATE im_conversation SET last_seq = 605 {in_one}; {}",
+                cursor("seq = 605")
+            ),
+            "seq 605: has no event, although those up to 605 have their place",
+        ),
+    ]
+}
+
+/// What is done to the log of events as a whole.
+fn of_the_log() -> Vec<(String, &'static str)> {
+    vec![
+        (
+            "DELETE FROM im_event WHERE event_no = 300".to_owned(),
+            "event 300 is missing; the next one there is 301",
+        ),
+        (
+            "DELETE FROM im_event WHERE event_no > 600".to_owned(),
+            "event 601 is missing; the newest is 609",
+        ),
+        (
+            "UPDATE im_event_log SET newest = 608".to_owned(),
+            "event 609 stands above the newest place 608",
+        ),
+        (
+            "UPDATE im_webhook SET event_no = 999".to_owned(),
+            "the webhook one is at event 999",
+        ),
+    ]
+}
+
 #[test]
 fn every_kind_of_damage_is_found_and_named() {
     let folder = tempfile::tempdir().unwrap();
@@ -146,7 +275,7 @@ fn every_kind_of_damage_is_found_and_named() {
         let counts = report_of_whole.counts;
         assert_eq!((counts.conversations, counts.messages), (2, 2 + 600 + 1 + 3));
         assert_eq!((counts.changes, counts.members, counts.quotes), (5, 7, 11));
-        assert_eq!(counts.reacted, 1);
+        assert_eq!((counts.reacted, counts.events), (1, 606 + 3));
 
         let in_one = format!("WHERE conversation_id = {one}");
         let cases: &[(String, &str)] = &[
@@ -194,7 +323,11 @@ fn every_kind_of_damage_is_found_and_named() {
                 "seq 8: is missing; the next one there is 7",
             ),
         ];
-        for (number, (statements, expected)) in cases.iter().chain(&of_members(&in_one)).enumerate() {
+        let (of_members, of_events, of_the_log) = (of_members(&in_one), of_events(one, two), of_the_log());
+        let at_home = cases.iter().chain(&of_members).chain(&of_events);
+        let at_home = at_home.map(|case| (case, format!("conversation {one}")));
+        let in_the_log = of_the_log.iter().map(|case| (case, String::new()));
+        for (number, ((statements, expected), place)) in at_home.chain(in_the_log).enumerate() {
             let file = folder.path().join(format!("damaged-{number}.db"));
             // Not a copy of the file: a part of the store may still be in the log beside it.
             damage(&whole, &format!("VACUUM INTO '{}'", file.display())).await;
@@ -202,8 +335,7 @@ fn every_kind_of_damage_is_found_and_named() {
             let report = report(&file).await;
             let named: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
             assert!(named.iter().any(|finding| finding.contains(expected)), "{statements}\n{named:#?}");
-            let at_home = format!("conversation {one}");
-            assert!(named.iter().all(|finding| finding.starts_with(&at_home)), "{statements}\n{named:#?}");
+            assert!(named.iter().all(|finding| finding.starts_with(&place)), "{statements}\n{named:#?}");
         }
     });
 }

@@ -13,8 +13,8 @@ use crate::domain::{
     PrincipalStatus, PrincipalType, SentLine, Seq, Timestamp,
 };
 use crate::storage::{
-    EventCursor, EventStore, Lag, LagPage, LogState, Missable, Placed, Placement, Placer, PushDue, PushPlacement,
-    StoreResult, Unplaced,
+    AuditedCursor, AuditedEvent, EventCursor, EventStore, Lag, LagPage, LogState, Missable, Placed, Placement, Placer,
+    PushDue, PushPlacement, StoreResult, Unplaced,
 };
 
 /// What the log is made of.
@@ -163,6 +163,42 @@ impl Placer for MemoryStore {
     ) -> StoreResult<Placed> {
         self.call(|tables| tables.events.place(placements, pushes, now)).await
     }
+}
+
+pub(super) fn audited_events(tables: &Tables, after: EventNo, limit: u32) -> Vec<AuditedEvent> {
+    let audited = |placed: &PlacedNotice| {
+        let notice = &placed.notice;
+        let change = tables
+            .conversations
+            .get(&notice.conversation_id)
+            .and_then(|row| row.changes.get(&notice.change_seq?));
+        AuditedEvent {
+            placed: placed.clone(),
+            message: notice.message_id.and_then(|id| tables.message_places.get(&id).copied()),
+            change: change.map(|change| (change.change_type, change.message_id)),
+            cursor: tables.events.cursors.get(&notice.conversation_id).copied(),
+        }
+    };
+    let above = tables.events.events.range((Bound::Excluded(after), Bound::Unbounded));
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    above.take(limit).map(|(_, placed)| audited(placed)).collect()
+}
+
+pub(super) fn audited_cursors(tables: &Tables, after: Option<ConversationId>, limit: u32) -> Vec<AuditedCursor> {
+    let head = |id| {
+        let head = tables.conversations.get(id).map(|row| row.head);
+        head.map(|head| (head.last_seq, head.last_change_seq))
+    };
+    let lower = after.map_or(Bound::Unbounded, Bound::Excluded);
+    let above = tables.events.cursors.range((lower, Bound::Unbounded));
+    above
+        .take(usize::try_from(limit).unwrap_or(usize::MAX))
+        .map(|(id, cursor)| AuditedCursor {
+            conversation_id: *id,
+            cursor: *cursor,
+            head: head(id),
+        })
+        .collect()
 }
 
 fn is_missable(message: &Message, sent_before: Timestamp) -> bool {

@@ -6,15 +6,16 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::MemoryStore;
+use super::events::{audited_cursors, audited_events};
 use super::tables::{ConversationRow, DeviceRow, Tables, WorkerRow};
 use crate::domain::snowflake::{WORKERS_MAX, time_of};
 use crate::domain::{
-    ChangeSeq, ConversationId, DeviceId, ExternalId, Header, Message, MessageId, Principal, PrincipalStatus,
+    ChangeSeq, ConversationId, DeviceId, EventNo, ExternalId, Header, Message, MessageId, Principal, PrincipalStatus,
     PrincipalType, Profile, ProfilePatch, Seq, Timestamp,
 };
 use crate::storage::{
-    AuditStore, Device, DeviceCursor, DeviceStore, Lease, Ledger, MarkKind, NodeStore, PrincipalStore, SettingStore,
-    StoreError, StoreResult, Stray, StrayReactions, Totals,
+    AuditStore, AuditedCursor, AuditedEvent, Device, DeviceCursor, DeviceStore, Lease, Ledger, MarkKind, NodeStore,
+    PrincipalStore, SettingStore, StoreError, StoreResult, Stray, StrayReactions, Totals,
 };
 
 fn unnamed(principal: Principal) -> Profile {
@@ -405,6 +406,14 @@ impl AuditStore for MemoryStore {
             principals: u64::try_from(tables.principals.len()).unwrap_or(u64::MAX),
         })
         .await
+    }
+
+    async fn audited_events(&self, after: EventNo, limit: u32) -> StoreResult<Vec<AuditedEvent>> {
+        self.call(|tables| audited_events(tables, after, limit)).await
+    }
+
+    async fn audited_cursors(&self, after: Option<ConversationId>, limit: u32) -> StoreResult<Vec<AuditedCursor>> {
+        self.call(|tables| audited_cursors(tables, after, limit)).await
     }
 
     async fn ledger(&self, id: ConversationId) -> StoreResult<Option<Ledger>> {

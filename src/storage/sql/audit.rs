@@ -2,8 +2,35 @@
 
 use super::rows::Columns;
 use super::{Dialect, SqlStore, bounded};
-use crate::domain::{ConversationId, MessageId, MessageStatus, Seq};
-use crate::storage::{AuditStore, Ledger, MarkKind, StoreResult, Stray, StrayReactions, Totals};
+use crate::domain::{ChangeSeq, ChangeType, ConversationId, EventNo, MessageId, MessageStatus, Seq};
+use crate::storage::{
+    AuditStore, AuditedCursor, AuditedEvent, Ledger, MarkKind, StoreError, StoreResult, Stray, StrayReactions, Totals,
+};
+
+sql_impl! {
+impl Columns<'r> {
+    fn audited_event(&mut self) -> StoreResult<AuditedEvent> {
+        let placed = self.placed_notice()?;
+        let place = (self.maybe_big()?.and_then(ConversationId::new), self.maybe_big()?.map(Seq::new));
+        let (change_type, changed) = (self.maybe_text()?, self.maybe_message_id()?);
+        let bad = || StoreError::Inconsistent("change_type cannot be read".into());
+        let change_type = change_type.map(|text| ChangeType::parse(&text).ok_or_else(bad)).transpose()?;
+        Ok(AuditedEvent {
+            placed,
+            message: place.0.zip(place.1),
+            change: change_type.map(|change_type| (change_type, changed)),
+            cursor: self.maybe_event_cursor()?,
+        })
+    }
+
+    fn audited_cursor(&mut self) -> StoreResult<AuditedCursor> {
+        let conversation_id = self.conversation_id()?;
+        let cursor = self.maybe_event_cursor()?;
+        let head = (self.maybe_big()?.map(Seq::new), self.maybe_big()?.map(ChangeSeq::new));
+        Ok(AuditedCursor { conversation_id, cursor: cursor.unwrap_or_default(), head: head.0.zip(head.1) })
+    }
+}
+}
 
 sql_impl! {
 impl AuditStore for SqlStore {
@@ -120,6 +147,31 @@ impl AuditStore for SqlStore {
             highest_cleared_seq: Seq::new(columns.maybe_big()?.unwrap_or_default()),
             miscounted: u64::try_from(columns.big()?).unwrap_or_default(),
         }))
+    }
+
+    async fn audited_events(&self, after: EventNo, limit: u32) -> StoreResult<Vec<AuditedEvent>> {
+        let query = sqlx::query(sql!(
+            "SELECT e.event_no, e.notice_type, e.conversation_id, e.seq, e.change_seq, e.message_id, e.recipients,
+             e.placed_at, m.conversation_id, m.seq, g.change_type, g.message_id, u.seq, u.change_seq, u.active_since
+             FROM (SELECT * FROM im_event WHERE event_no > ? ORDER BY event_no LIMIT ?) e
+             LEFT JOIN im_message m ON m.message_id = e.message_id
+             LEFT JOIN im_change g ON g.conversation_id = e.conversation_id AND g.change_seq = e.change_seq
+             LEFT JOIN im_event_cursor u ON u.conversation_id = e.conversation_id ORDER BY e.event_no"
+        ));
+        let query = query.bind(after.get()).bind(i64::from(limit)).persistent(false);
+        let rows = bounded(query.fetch_all(&self.pool)).await?;
+        rows.iter().map(|row| Columns::<DB>::new(row).audited_event()).collect()
+    }
+
+    async fn audited_cursors(&self, after: Option<ConversationId>, limit: u32) -> StoreResult<Vec<AuditedCursor>> {
+        let query = sqlx::query(sql!(
+            "SELECT u.conversation_id, u.seq, u.change_seq, u.active_since, c.last_seq, c.last_change_seq
+             FROM (SELECT * FROM im_event_cursor WHERE conversation_id > ? ORDER BY conversation_id LIMIT ?) u
+             LEFT JOIN im_conversation c ON c.conversation_id = u.conversation_id ORDER BY u.conversation_id"
+        ));
+        let query = query.bind(after.map_or(0, ConversationId::get)).bind(i64::from(limit));
+        let rows = bounded(query.persistent(false).fetch_all(&self.pool)).await?;
+        rows.iter().map(|row| Columns::<DB>::new(row).audited_cursor()).collect()
     }
 }
 }

@@ -1,4 +1,7 @@
 //! The log of events for other systems: reads, and its small rows. How events get their places: see [`super::placing`].
+//!
+//! What is asked a few times a second is planned each time (`persistent(false)`): PostgreSQL would keep a plan that was made
+//! on empty tables, and read all of them when they have grown.
 
 use std::collections::HashMap;
 
@@ -31,6 +34,30 @@ macro_rules! lag_joins {
          LEFT JOIN im_change g ON g.conversation_id = c.conversation_id AND g.change_seq = c.last_change_seq"
     };
 }
+
+/// How the lines of a numbered log are read.
+struct Lines {
+    /// Up to the condition.
+    select: &'static str,
+    conversation: &'static str,
+    number: &'static str,
+}
+
+/// Columns as `Columns::sent_line` reads them, after the conversation.
+const MESSAGES: Lines = Lines {
+    select: "SELECT m.conversation_id, m.seq, m.message_id, m.sender_type, m.message_type, m.sent_at
+             FROM im_message m WHERE ",
+    conversation: "m.conversation_id",
+    number: "m.seq",
+};
+
+/// Columns as `Columns::change_line` reads them, after the conversation.
+const CHANGES: Lines = Lines {
+    select: "SELECT g.conversation_id, g.change_seq, g.change_type, g.message_id, m.seq, g.changed_at FROM im_change g
+             LEFT JOIN im_message m ON m.message_id = g.message_id AND m.conversation_id = g.conversation_id WHERE ",
+    conversation: "g.conversation_id",
+    number: "g.change_seq",
+};
 
 /// A conversation, before it is known where its events begin.
 struct Found {
@@ -85,7 +112,8 @@ impl Columns<'r> {
         Ok(Found { conversation_id, kind, created_at, head, newest_at: (active_at, changed_at), row })
     }
 
-    fn placed_notice(&mut self) -> StoreResult<PlacedNotice> {
+    /// `event_no, notice_type, conversation_id, seq, change_seq, message_id, recipients, placed_at`
+    pub(super) fn placed_notice(&mut self) -> StoreResult<PlacedNotice> {
         let bad = |what: &str| StoreError::Inconsistent(format!("the {what} of an event cannot be read"));
         let event_no = EventNo::new(self.big()?);
         let notice = Notice {
@@ -167,7 +195,7 @@ impl SqlStore {
              ORDER BY conversation_id LIMIT ?) c", lag_joins!(), " ORDER BY c.conversation_id"
         )));
         let query = query.bind(after.map_or(0, ConversationId::get)).bind(i64::from(limit));
-        let rows = bounded(query.fetch_all(&self.pool)).await?;
+        let rows = bounded(query.persistent(false).fetch_all(&self.pool)).await?;
         let mut page = LagPage::default();
         for row in &rows {
             let found = Columns::<DB>::new(row).found()?;
@@ -244,8 +272,18 @@ impl SqlStore {
     pub(super) async fn unplaced_of(&self, lags: &[Lag], limit: u32) -> StoreResult<Vec<Unplaced>> {
         let mut found: HashMap<ConversationId, Unplaced> = HashMap::new();
         for lags in lags.chunks(CONVERSATIONS_PER_STATEMENT) {
-            self.unplaced_messages(lags, limit, &mut found).await?;
-            self.unplaced_changes(lags, limit, &mut found).await?;
+            let messages = lags.iter().map(|lag| (lag.conversation_id, lag.from.0.get(), lag.head.0.get()));
+            for row in self.lines(&MESSAGES, messages, limit).await? {
+                let mut columns = Columns::<DB>::new(&row);
+                let id = columns.conversation_id()?;
+                found.entry(id).or_default().messages.push(columns.sent_line()?);
+            }
+            let changes = lags.iter().map(|lag| (lag.conversation_id, lag.from.1.get(), lag.head.1.get()));
+            for row in self.lines(&CHANGES, changes, limit).await? {
+                let mut columns = Columns::<DB>::new(&row);
+                let id = columns.conversation_id()?;
+                found.entry(id).or_default().changes.push(columns.change_line()?);
+            }
         }
         let mut own = |lag: &Lag| {
             let mut unplaced = found.remove(&lag.conversation_id).unwrap_or_default();
@@ -256,54 +294,27 @@ impl SqlStore {
         Ok(lags.iter().map(&mut own).collect())
     }
 
-    async fn unplaced_messages(
+    /// Of each conversation the numbers above the first up to the second, at most `limit`; in no order.
+    async fn lines(
         &self,
-        lags: &[Lag],
+        lines: &Lines,
+        ranges: impl Iterator<Item = (ConversationId, i64, i64)>,
         limit: u32,
-        found: &mut HashMap<ConversationId, Unplaced>,
-    ) -> StoreResult<()> {
-        let mut builder = QueryBuilder::<DB>::new(
-            "SELECT m.conversation_id, m.seq, m.message_id, m.sender_type, m.message_type, m.sent_at
-             FROM im_message m WHERE ",
-        );
-        let ranges = lags.iter().filter(|lag| lag.from.0 < lag.head.0).map(|lag| {
-            (lag.conversation_id, lag.from.0.get(), lag.head.0.get())
-        });
-        if push_ranges(&mut builder, "m.conversation_id", "m.seq", ranges, limit) == 0 {
-            return Ok(());
+    ) -> StoreResult<Vec<DB::Row>> {
+        let mut builder = QueryBuilder::<DB>::new(lines.select);
+        let mut is_first = true;
+        for (conversation_id, from, to) in ranges.filter(|(_, from, to)| from < to) {
+            builder.push(if is_first { "(" } else { " OR (" });
+            builder.push(lines.conversation).push(" = ").push_bind(conversation_id.get());
+            builder.push(" AND ").push(lines.number).push(" > ").push_bind(from);
+            let to = to.min(from.saturating_add(i64::from(limit)));
+            builder.push(" AND ").push(lines.number).push(" <= ").push_bind(to).push(")");
+            is_first = false;
         }
-        let rows = bounded(builder.build().persistent(false).fetch_all(&self.pool)).await?;
-        for row in &rows {
-            let mut columns = Columns::<DB>::new(row);
-            let id = columns.conversation_id()?;
-            found.entry(id).or_default().messages.push(columns.sent_line()?);
+        if is_first {
+            return Ok(Vec::new());
         }
-        Ok(())
-    }
-
-    async fn unplaced_changes(
-        &self,
-        lags: &[Lag],
-        limit: u32,
-        found: &mut HashMap<ConversationId, Unplaced>,
-    ) -> StoreResult<()> {
-        let mut builder = QueryBuilder::<DB>::new(
-            "SELECT g.conversation_id, g.change_seq, g.change_type, g.message_id, m.seq, g.changed_at FROM im_change g
-             LEFT JOIN im_message m ON m.message_id = g.message_id AND m.conversation_id = g.conversation_id WHERE ",
-        );
-        let ranges = lags.iter().filter(|lag| lag.from.1 < lag.head.1).map(|lag| {
-            (lag.conversation_id, lag.from.1.get(), lag.head.1.get())
-        });
-        if push_ranges(&mut builder, "g.conversation_id", "g.change_seq", ranges, limit) == 0 {
-            return Ok(());
-        }
-        let rows = bounded(builder.build().persistent(false).fetch_all(&self.pool)).await?;
-        for row in &rows {
-            let mut columns = Columns::<DB>::new(row);
-            let id = columns.conversation_id()?;
-            found.entry(id).or_default().changes.push(columns.change_line()?);
-        }
-        Ok(())
+        bounded(builder.build().persistent(false).fetch_all(&self.pool)).await
     }
 
     pub(super) async fn read_events(&self, after: EventNo, limit: u32) -> StoreResult<Vec<PlacedNotice>> {
@@ -314,27 +325,5 @@ impl SqlStore {
         let rows = bounded(query.bind(after.get()).bind(i64::from(limit)).fetch_all(&self.pool)).await?;
         rows.iter().map(|row| Columns::<DB>::new(row).placed_notice()).collect()
     }
-}
-}
-
-sql_impl! {
-/// Adds `(id = … AND number > … AND number <= …) OR …`, each with at most `limit` numbers; answers how many.
-fn push_ranges(
-    builder: &mut QueryBuilder<DB>,
-    id: &'static str,
-    number: &'static str,
-    ranges: impl Iterator<Item = (ConversationId, i64, i64)>,
-    limit: u32
-) -> usize {
-    let mut count = 0;
-    for (conversation_id, from, to) in ranges {
-        builder.push(if count == 0 { "(" } else { " OR (" });
-        builder.push(id).push(" = ").push_bind(conversation_id.get());
-        builder.push(" AND ").push(number).push(" > ").push_bind(from);
-        let to = to.min(from.saturating_add(i64::from(limit)));
-        builder.push(" AND ").push(number).push(" <= ").push_bind(to).push(")");
-        count += 1;
-    }
-    count
 }
 }
