@@ -30,6 +30,9 @@ mod model;
 #[cfg(test)]
 mod own;
 #[cfg(test)]
+#[path = "../support/queries.rs"]
+mod queries;
+#[cfg(test)]
 mod reminding;
 #[cfg(test)]
 mod stack;

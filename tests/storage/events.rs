@@ -17,7 +17,7 @@ use super::suite::Fixture;
 const ANNA: Principal = Principal::user(1);
 const BEN: Principal = Principal::user(2);
 /// Events are wanted from here on.
-const SINCE: Timestamp = Timestamp::from_millis(NOW);
+pub(crate) const SINCE: Timestamp = Timestamp::from_millis(NOW);
 
 fn at(offset: i64) -> Timestamp {
     Timestamp::from_millis(NOW + offset)
@@ -42,7 +42,7 @@ fn placement(lag: &Lag, found: &Unplaced, push_at: Option<Timestamp>) -> Placeme
 }
 
 /// Reads what these conversations have to tell.
-async fn plan(store: &dyn Store, ids: &[ConversationId], push_at: Option<Timestamp>) -> Vec<Placement> {
+pub(crate) async fn plan(store: &dyn Store, ids: &[ConversationId], push_at: Option<Timestamp>) -> Vec<Placement> {
     let lags = store.lags_of(ids, SINCE).await.unwrap();
     let found = store.unplaced(&lags, 500).await.unwrap();
     let all = lags.iter().zip(&found);
@@ -50,7 +50,7 @@ async fn plan(store: &dyn Store, ids: &[ConversationId], push_at: Option<Timesta
 }
 
 /// Places everything that these conversations have to tell.
-async fn place(store: &dyn Store, placer: &mut dyn Placer, ids: &[ConversationId]) {
+pub(crate) async fn place(store: &dyn Store, placer: &mut dyn Placer, ids: &[ConversationId]) {
     let placements = plan(store, ids, None).await;
     let placed = placer.place(&placements, &[], at(50)).await.unwrap();
     assert_eq!(placed.moved, 0);

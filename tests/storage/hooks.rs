@@ -14,7 +14,7 @@ fn at(offset: i64) -> Timestamp {
     Timestamp::from_millis(NOW + offset)
 }
 
-fn webhook(name: &str) -> Webhook {
+pub(crate) fn webhook(name: &str) -> Webhook {
     Webhook {
         webhook_id: WebhookId::new(next_id()).unwrap(),
         name: WebhookName::parse(name).unwrap(),
@@ -32,20 +32,20 @@ fn webhook(name: &str) -> Webhook {
     }
 }
 
-async fn made(store: &dyn Store, name: &str) -> Webhook {
+pub(crate) async fn made(store: &dyn Store, name: &str) -> Webhook {
     let webhook = webhook(name);
     assert!(store.add_webhook(&webhook).await.unwrap());
     webhook
 }
 
-fn holder<'a>(webhook: &Webhook, holder: &'a str) -> Holder<'a> {
+pub(crate) fn holder<'a>(webhook: &Webhook, holder: &'a str) -> Holder<'a> {
     Holder {
         webhook_id: webhook.webhook_id,
         holder,
     }
 }
 
-fn delivery(event_no: i64, conversation: i64) -> Delivery {
+pub(crate) fn delivery(event_no: i64, conversation: i64) -> Delivery {
     let conversation_id = ConversationId::new(conversation).unwrap();
     Delivery::new(EventNo::new(event_no), conversation_id, at(5))
 }

@@ -7,8 +7,11 @@ mod database;
 #[path = "../support/proxy.rs"]
 #[expect(dead_code, reason = "other test binaries use the rest of it")]
 mod proxy;
+#[path = "../support/queries.rs"]
+mod queries;
 
 mod actions;
+mod audits;
 mod builder;
 mod commits;
 mod conversations;
@@ -25,6 +28,7 @@ mod people;
 mod plans;
 mod raw;
 mod reminders;
+mod scans;
 mod suite;
 mod syncs;
 mod touches;

@@ -157,6 +157,9 @@ macro_rules! contract {
                 absent_is_who_has_neither_read_nor_acknowledged_and_wants_to_know,
                 b80_unread_totals_are_those_of_the_list,
             }
+            audits::{
+                events_are_audited_with_the_message_the_change_and_the_cursor,
+            }
             hooks::{
                 a_webhook_comes_back_as_it_was_and_its_name_is_given_once,
                 of_two_changes_of_a_webhook_at_once_one_is_kept,

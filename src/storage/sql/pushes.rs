@@ -7,7 +7,7 @@ use sqlx::QueryBuilder;
 use super::rows::Columns;
 use super::{Dialect, SqlStore, bounded};
 use crate::domain::{ConversationId, EventNo, PlacedNotice, Principal, PrincipalType, Seq, Timestamp};
-use crate::storage::{EventStore, Lag, LagPage, LogState, Missable, PushDue, StoreResult, Unplaced};
+use crate::storage::{EventStore, Lag, LagPage, LogState, Missable, PushDue, StoreResult, Unplaced, WebhookStore};
 
 /// Principals in one statement.
 const PRINCIPALS_PER_STATEMENT: usize = 500;
@@ -42,6 +42,38 @@ impl SqlStore {
             (last, count) = (Some(event_no), count + 1);
         }
         Ok(last.map(|last| (last, count)))
+    }
+
+    /// Each look-up by its key, member by member: of NOT EXISTS, MariaDB makes a set of all rows first.
+    ///
+    /// Those of one type: with `type > ? OR type = ? AND id > ?` every page would read the members from the first one on.
+    async fn absent_of(
+        &self,
+        conversation_id: ConversationId,
+        message: Missable,
+        after: Principal,
+        limit: u32,
+    ) -> StoreResult<Vec<Principal>> {
+        let query = sqlx::query(sql!(
+            "SELECT r.principal_type, r.principal_id FROM im_member r
+             JOIN im_message m ON m.message_id = ?
+             WHERE r.conversation_id = ? AND r.principal_type = ? AND r.principal_id > ?
+             AND r.status = 1 AND r.muted = ? AND r.last_read_seq < ? AND r.cleared_seq < ?
+             AND NOT (r.principal_type = m.sender_type AND r.principal_id = m.sender_id)
+             AND COALESCE((SELECT MAX(d.seq) FROM im_device_cursor d WHERE d.principal_type = r.principal_type
+             AND d.principal_id = r.principal_id AND d.conversation_id = r.conversation_id), 0) < ?
+             AND COALESCE((SELECT a.status FROM im_user_action a WHERE a.principal_type = r.principal_type
+             AND a.principal_id = r.principal_id AND a.action_type = 1 AND a.message_id = m.message_id), 0) <> 1
+             AND COALESCE((SELECT p.status FROM im_principal p WHERE p.principal_type = r.principal_type
+             AND p.principal_id = r.principal_id), 0) <> 2
+             ORDER BY r.principal_id LIMIT ?"
+        ));
+        let seq = message.seq.get();
+        let query = query.bind(message.message_id.get()).bind(conversation_id.get());
+        let query = query.bind(after.kind.code()).bind(after.id).bind(false).bind(seq).bind(seq).bind(seq);
+        let query = query.bind(i64::from(limit)).persistent(false);
+        let rows = bounded(query.fetch_all(&self.pool)).await?;
+        rows.iter().map(|row| Columns::<DB>::new(row).principal()).collect()
     }
 
     async fn totals_of(
@@ -132,15 +164,16 @@ impl EventStore for SqlStore {
         let Some((last, count)) = self.oldest_before(before, limit).await? else {
             return Ok(0);
         };
-        // What hangs on them first: should the second statement fail, it is tried again.
-        let texts = [
-            sql!("DELETE FROM im_delivery WHERE event_no <= ? AND webhook_id IN (SELECT webhook_id FROM im_webhook)"),
-            sql!("DELETE FROM im_event WHERE event_no <= ?"),
-        ];
-        for text in texts {
+        // What hangs on them first: should the last statement fail, it is tried again. Webhook by webhook, or MariaDB would
+        // read all deliveries.
+        for webhook in self.webhooks().await? {
+            let query = sqlx::query(sql!("DELETE FROM im_delivery WHERE webhook_id = ? AND event_no <= ?"));
             let _turn = self.gate.pass().await;
-            bounded(sqlx::query(text).bind(last).execute(&self.pool)).await?;
+            bounded(query.bind(webhook.webhook_id.get()).bind(last).execute(&self.pool)).await?;
         }
+        let query = sqlx::query(sql!("DELETE FROM im_event WHERE event_no <= ?"));
+        let _turn = self.gate.pass().await;
+        bounded(query.bind(last).execute(&self.pool)).await?;
         Ok(count)
     }
 
@@ -149,7 +182,8 @@ impl EventStore for SqlStore {
             "SELECT conversation_id, told_seq, last_seq, due_at FROM im_push WHERE due_at <= ?
              ORDER BY due_at, conversation_id LIMIT ?"
         ));
-        let rows = bounded(query.bind(now.millis()).bind(i64::from(limit)).fetch_all(&self.pool)).await?;
+        let query = query.bind(now.millis()).bind(i64::from(limit)).persistent(false);
+        let rows = bounded(query.fetch_all(&self.pool)).await?;
         rows.iter().map(|row| Columns::<DB>::new(row).push_due()).collect()
     }
 
@@ -165,7 +199,7 @@ impl EventStore for SqlStore {
              ORDER BY seq DESC LIMIT 1"
         ));
         let query = query.bind(conversation_id.get()).bind(after.get()).bind(up_to.get()).bind(sent_before.millis());
-        let row = bounded(query.fetch_optional(&self.pool)).await?;
+        let row = bounded(query.persistent(false).fetch_optional(&self.pool)).await?;
         row.map(|row| {
             let mut columns = Columns::<DB>::new(&row);
             Ok(Missable { seq: columns.seq()?, message_id: columns.message_id()? })
@@ -180,26 +214,19 @@ impl EventStore for SqlStore {
         after: Option<Principal>,
         limit: u32,
     ) -> StoreResult<Vec<Principal>> {
-        let (kind, id) = after.map_or((0, 0), |after| (after.kind.code(), after.id));
-        let query = sqlx::query(sql!(
-            "SELECT r.principal_type, r.principal_id FROM im_member r
-             JOIN im_message m ON m.message_id = ?
-             WHERE r.conversation_id = ? AND r.status = 1 AND r.muted = ? AND r.last_read_seq < ? AND r.cleared_seq < ?
-             AND (r.principal_type > ? OR (r.principal_type = ? AND r.principal_id > ?))
-             AND NOT (r.principal_type = m.sender_type AND r.principal_id = m.sender_id)
-             AND NOT EXISTS (SELECT 1 FROM im_device_cursor d WHERE d.principal_type = r.principal_type
-             AND d.principal_id = r.principal_id AND d.conversation_id = r.conversation_id AND d.seq >= ?)
-             AND NOT EXISTS (SELECT 1 FROM im_user_action a WHERE a.principal_type = r.principal_type
-             AND a.principal_id = r.principal_id AND a.action_type = 1 AND a.message_id = m.message_id AND a.status = 1)
-             AND NOT EXISTS (SELECT 1 FROM im_principal p WHERE p.principal_type = r.principal_type
-             AND p.principal_id = r.principal_id AND p.status = 2)
-             ORDER BY r.principal_type, r.principal_id LIMIT ?"
-        ));
-        let query = query.bind(message.message_id.get()).bind(conversation_id.get()).bind(false);
-        let query = query.bind(message.seq.get()).bind(message.seq.get()).bind(kind).bind(kind).bind(id);
-        let query = query.bind(message.seq.get()).bind(i64::from(limit));
-        let rows = bounded(query.fetch_all(&self.pool)).await?;
-        rows.iter().map(|row| Columns::<DB>::new(row).principal()).collect()
+        let mut absent = Vec::new();
+        for kind in [PrincipalType::User, PrincipalType::Agent] {
+            let id = match after {
+                Some(after) if after.kind > kind => continue,
+                Some(after) if after.kind == kind => after.id,
+                _ => 0,
+            };
+            let left = limit.saturating_sub(u32::try_from(absent.len()).unwrap_or(limit));
+            if left > 0 {
+                absent.extend(self.absent_of(conversation_id, message, Principal { kind, id }, left).await?);
+            }
+        }
+        Ok(absent)
     }
 
     async fn unread_totals(&self, principals: &[Principal]) -> StoreResult<Vec<(Principal, u64)>> {

@@ -1,4 +1,4 @@
-//! Webhooks and their deliveries. Every step is one statement.
+//! Webhooks and their deliveries. Every step is one statement. Lists are planned each time: see [`super::events`].
 
 use sqlx::QueryBuilder;
 
@@ -125,14 +125,15 @@ impl SqlStore {
             let query = sqlx::query(sql!(
                 "SELECT event_no FROM im_delivery WHERE webhook_id = ? ORDER BY event_no LIMIT ?"
             ));
-            bounded(query.bind(id).bind(i64::from(limit)).fetch_all(&self.pool)).await?
+            let query = query.bind(id).bind(i64::from(limit)).persistent(false);
+            bounded(query.fetch_all(&self.pool)).await?
         } else {
             // The oldest; those that were delivered late wait for the next time.
             let query = sqlx::query(sql!(
                 "SELECT event_no FROM (SELECT event_no, finished_at FROM im_delivery WHERE webhook_id = ? AND state = 2
                  ORDER BY event_no LIMIT ?) AS oldest WHERE finished_at < ?"
             ));
-            let query = query.bind(id).bind(i64::from(limit)).bind(before.millis());
+            let query = query.bind(id).bind(i64::from(limit)).bind(before.millis()).persistent(false);
             bounded(query.fetch_all(&self.pool)).await?
         };
         let mut events = Vec::with_capacity(rows.len());
@@ -269,7 +270,7 @@ impl WebhookStore for SqlStore {
              AND event_no <= ? ORDER BY event_no LIMIT ?"
         )));
         let query = query.bind(id.get()).bind(after.get()).bind(up_to.get()).bind(i64::from(limit));
-        let rows = bounded(query.fetch_all(&self.pool)).await?;
+        let rows = bounded(query.persistent(false).fetch_all(&self.pool)).await?;
         rows.iter().map(|row| Columns::<DB>::new(row).delivery()).collect()
     }
 
@@ -326,7 +327,8 @@ impl WebhookStore for SqlStore {
             None => sqlx::query(all).bind(id.get()),
             Some(state) => sqlx::query(some).bind(id.get()).bind(state.code()),
         };
-        let rows = bounded(query.bind(before).bind(i64::from(limit)).fetch_all(&self.pool)).await?;
+        let query = query.bind(before).bind(i64::from(limit)).persistent(false);
+        let rows = bounded(query.fetch_all(&self.pool)).await?;
         rows.iter().map(|row| Columns::<DB>::new(row).delivery()).collect()
     }
 
