@@ -3,9 +3,9 @@
 use std::collections::{BTreeSet, HashMap};
 
 use crate::domain::{
-    Change, ChangeSeq, ConversationId, Marked, MessageId, NoticeType, PlacedNotice, PresentNotice, Principal,
+    Change, ChangeSeq, ConversationId, Marked, MessageId, Notice, NoticeType, PlacedNotice, PresentNotice, Principal,
 };
-use crate::storage::{Store, StoreResult, Stretch};
+use crate::storage::{Missable, Store, StoreResult, Stretch};
 
 /// In the order of `placed`; `None` = there is nothing to tell any more: nobody has to be told of a message that was
 /// recalled, or that they have read.
@@ -88,8 +88,8 @@ async fn push(store: &dyn Store, present: &mut PresentNotice) -> StoreResult<boo
         return Ok(false);
     };
     let is_notification = message.message.message_type == crate::domain::MessageType::Notification;
-    let named = &present.placed.notice.recipients;
-    let totals: HashMap<Principal, u64> = store.unread_totals(named).await?.into_iter().collect();
+    let still = still_absent(store, &present.placed.notice).await?;
+    let totals: HashMap<Principal, u64> = store.unread_totals(&still).await?.into_iter().collect();
     // Whoever has nothing unread has read this, too; what is in an INBOX is not counted.
     let recipient = |who: &Principal| {
         let total = totals.get(who).copied();
@@ -100,6 +100,37 @@ async fn push(store: &dyn Store, present: &mut PresentNotice) -> StoreResult<boo
         };
         total.map(|total| (*who, total))
     };
-    present.recipients = named.iter().filter_map(recipient).collect();
+    present.recipients = still.iter().filter_map(recipient).collect();
     Ok(!present.recipients.is_empty())
+}
+
+/// Those of the named who have neither read nor acknowledged it since: a receiver may have been down for long.
+async fn still_absent(store: &dyn Store, notice: &Notice) -> StoreResult<Vec<Principal>> {
+    let named = &notice.recipients;
+    let ends = named.first().copied().zip(named.last().copied());
+    let (Some((first, last)), Some((seq, message_id))) = (ends, notice.seq.zip(notice.message_id)) else {
+        return Ok(Vec::new());
+    };
+    let message = Missable { seq, message_id };
+    let limit = u32::try_from(named.len()).unwrap_or(u32::MAX);
+    let (mut still, mut after) = (
+        Vec::new(),
+        Principal {
+            id: first.id - 1,
+            ..first
+        },
+    );
+    // Mostly one step; in between there may be others by now, who have unmuted.
+    loop {
+        let absent = store
+            .absent(notice.conversation_id, message, Some(after), limit)
+            .await?;
+        let Some(end) = absent.last().copied() else { break };
+        still.extend(absent.into_iter().filter(|who| named.contains(who)));
+        if end >= last {
+            break;
+        }
+        after = end;
+    }
+    Ok(still)
 }

@@ -313,7 +313,9 @@ async fn b80_who_is_away_is_named_with_the_total_that_the_unread_list_tells() {
         .await
         .ok(200);
     hook(&admin, &receiver, &["push.required"]).await;
+    // As many as there are not muted would hide that they are counted.
     ann.say(&quiet, "muted").await;
+    ann.say(&quiet, "muted, too").await;
     ann.say(&room, "one").await;
     let sent = ann.say(&room, "two").await;
     let ack = json!({"device_id": "phone", "acks": [{"conversation_id": room, "seq": sent["seq"]}]});

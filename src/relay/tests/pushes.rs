@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::world::{ANN, BOB, Came, OPTIONS, World, hook_for, taken};
+use super::world::{ANN, BOB, Came, OPTIONS, World, hook_for, refused, taken};
 use crate::domain::{ChangeSeq, ConversationId, DeviceId, NoticeType, Principal, Seq};
 use crate::storage::{DeviceCursor, DeviceStore as _};
 
@@ -104,6 +104,57 @@ async fn nobody_is_told_of_what_was_recalled_or_read_in_the_meantime() {
             world.recall(&three).await;
             sleep(Duration::from_mins(5)).await;
             assert_eq!(pushes(&world), [json!([4, [["2", 1]]])]);
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_push_that_waits_for_its_receiver_is_dropped_when_its_message_is_recalled_or_read() {
+    // The receiver is down for five minutes.
+    let back = Duration::from_mins(5);
+    let world = World::new(move |came, _| {
+        if came.after < back {
+            refused("HTTP 503")
+        } else {
+            taken()
+        }
+    });
+    world
+        .while_running(OPTIONS, async |relay| {
+            hook_for(relay, &[NoticeType::PushRequired]).await;
+            let rooms = [
+                world.room(&[BOB]).await,
+                world.room(&[BOB]).await,
+                world.room(&[BOB]).await,
+            ];
+            let mut said = Vec::new();
+            for room in rooms {
+                said.push(world.say(room, ANN, "sekrit").await);
+            }
+            sleep(Duration::from_mins(1)).await;
+            world.recall(&said[0]).await;
+            world.say(rooms[1], BOB, "I have read it").await;
+            sleep(2 * back).await;
+            let told: Vec<String> = world
+                .came()
+                .iter()
+                .filter(|came| came.after >= back)
+                .map(Came::conversation)
+                .collect();
+            // ANN was not there when BOB spoke.
+            let mut expected = vec![rooms[1].to_string(), rooms[2].to_string()];
+            expected.sort_unstable();
+            let mut found = told.clone();
+            found.sort_unstable();
+            assert_eq!(
+                found, expected,
+                "nobody is told of what was recalled, and BOB not of what he has read"
+            );
+            let of_one = world
+                .came()
+                .into_iter()
+                .rfind(|came| came.conversation() == rooms[1].to_string());
+            assert_eq!(of_one.unwrap().body()["data"]["recipients"][0]["principal"]["id"], "1");
         })
         .await;
 }
