@@ -8,6 +8,7 @@
 mod core;
 mod epoch;
 mod keys;
+mod people;
 mod relaying;
 mod server;
 mod store;

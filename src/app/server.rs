@@ -15,6 +15,7 @@ use tracing_actix_web::TracingLogger;
 use uuid::Uuid;
 
 use super::core::{Core, workers};
+use super::people::People;
 use super::relaying::{Relaying, caller};
 use super::{keys, store};
 use crate::auth::{Authenticator, OperatorKey, Signer};
@@ -54,8 +55,9 @@ struct Doors {
     serving: JoinHandle<std::io::Result<()>>,
     reminders: JoinHandle<()>,
     keepers: [JoinHandle<()>; 2],
-    /// Dropped, it stops the reminders.
-    watching: oneshot::Sender<()>,
+    tending: JoinHandle<()>,
+    /// Dropped, they stop the reminders and the watch over notifications.
+    watching: [oneshot::Sender<()>; 2],
 }
 
 impl Server {
@@ -118,6 +120,8 @@ impl Server {
         if timeout(self.patience / 4, doors.reminders).await.is_err() {
             reminders.abort();
         }
+        // Every step of it can be done again.
+        doors.tending.abort();
         let seen_red = sleep(RED_BEFORE_CLOSED.min(self.patience / 4));
         tokio::join!(doors.delivery.shut_down(self.patience), seen_red);
         doors.handle.stop(true).await;
@@ -151,7 +155,9 @@ fn open_doors(
     (signer, relay): (Option<Signer>, &Relay),
 ) -> anyhow::Result<(SocketAddr, Doors)> {
     let delivery = Arc::clone(&door.delivery);
-    let rest = Arc::new(rest(config, core, &door, Arc::clone(&health), (signer, relay)));
+    let people = People::new(config, core, &door.inbox);
+    let (tending, tended) = people.tend(core);
+    let rest = Arc::new(rest(config, core, &door, Arc::clone(&health), (signer, relay), people));
     let reminders = Reminders::new(
         Arc::clone(&core.store),
         Arc::clone(&door.messages),
@@ -189,7 +195,8 @@ fn open_doors(
     let (watching, stop) = oneshot::channel();
     let doors = Doors {
         reminders: actix_rt::spawn(remind(reminders, Arc::clone(&delivery), stop)),
-        watching,
+        tending,
+        watching: [watching, tended],
         keepers: [
             actix_rt::spawn(async move { rates.keep().await }),
             actix_rt::spawn({
@@ -280,6 +287,7 @@ fn rest(
     door: &Door,
     health: Arc<Health>,
     (signer, relay): (Option<Signer>, &Relay),
+    people: People,
 ) -> Rest {
     let delivery = Arc::clone(&door.delivery);
     let users = Users::new(
@@ -296,6 +304,8 @@ fn rest(
         messages: Arc::clone(&door.messages),
         devices: Arc::clone(&door.devices),
         inbox: Arc::clone(&door.inbox),
+        notifications: people.notifications,
+        contacts: people.contacts,
         sync: Arc::clone(&door.sync),
         health,
         users: Arc::new(users),

@@ -3,6 +3,7 @@
 mod audit;
 mod events;
 
+use std::collections::HashSet;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -14,7 +15,7 @@ use self::audit::{Counts, Finding};
 use super::progress;
 use crate::app;
 use crate::config::Config;
-use crate::domain::ConversationId;
+use crate::domain::{ConversationId, MessageId, MessageStatus, Notification};
 use crate::storage::{Store, StoreResult};
 
 /// Conversations that are read at once.
@@ -58,10 +59,11 @@ async fn prove(config: Config) -> anyhow::Result<ExitCode> {
         quotes,
         reacted,
         events,
+        notifications,
     } = report.counts;
     println!(
         "checked {} conversations, {} messages, {} changes, {} memberships, {} quotes, {} messages with reactions, \
-         {} events in {}",
+         {} events, {} notifications in {}",
         HumanCount(conversations),
         HumanCount(messages),
         HumanCount(changes),
@@ -69,11 +71,13 @@ async fn prove(config: Config) -> anyhow::Result<ExitCode> {
         HumanCount(quotes),
         HumanCount(reacted),
         HumanCount(events),
+        HumanCount(notifications),
         progress::rate(messages, started.elapsed()),
     );
     if report.found == 0 {
         println!(
-            "in order: no hole, no double; heads, counts, hash chain, changes, quotes, marks, read positions and events agree"
+            "in order: no hole, no double; heads, counts, hash chain, changes, quotes, marks, notifications, read \
+             positions and events agree"
         );
         return Ok(ExitCode::SUCCESS);
     }
@@ -109,6 +113,7 @@ async fn check(store: &dyn Store, bar: &ProgressBar) -> StoreResult<Report> {
     }
     reactions(store, &mut report).await?;
     event_log(store, &mut report).await?;
+    notifications(store, &mut report).await?;
     bar.finish_and_clear();
     report.findings.sort();
     Ok(report)
@@ -152,6 +157,42 @@ async fn event_log(store: &dyn Store, report: &mut Report) -> StoreResult<()> {
     }
 }
 
+/// Rows of notifications whose message is not there. The others are compared where the message is read.
+async fn notifications(store: &dyn Store, report: &mut Report) -> StoreResult<()> {
+    let mut after = None;
+    loop {
+        let rows = store.notifications_after(after, PAGE_IDS).await?;
+        let Some(last) = rows.last() else { return Ok(()) };
+        after = Some(last.notification_id);
+        let mut untold = untold(store, &rows).await?;
+        if !untold.is_empty() {
+            // On a live store it may have gone with its message in this moment.
+            let ids: Vec<MessageId> = untold.iter().map(|row| row.notification_id).collect();
+            let again = store.notifications_of(&ids).await?;
+            untold = self::untold(store, &again).await?;
+        }
+        let counts = Counts {
+            notifications: u64::try_from(rows.len()).unwrap_or_default(),
+            ..Counts::default()
+        };
+        report.add(counts, untold.iter().map(Finding::untold).collect());
+    }
+}
+
+async fn untold(store: &dyn Store, rows: &[Notification]) -> StoreResult<Vec<Notification>> {
+    let ids: Vec<MessageId> = rows.iter().map(|row| row.notification_id).collect();
+    let messages = store.messages_of(&ids).await?;
+    let told: HashSet<(MessageId, ConversationId)> = messages
+        .iter()
+        .filter(|message| message.status != MessageStatus::Deleted)
+        .map(|message| (message.message_id, message.conversation_id))
+        .collect();
+    let stray = rows
+        .iter()
+        .filter(|row| !told.contains(&(row.notification_id, row.inbox_id)));
+    Ok(stray.cloned().collect())
+}
+
 /// How many there are, for the bar.
 async fn count(store: &dyn Store) -> StoreResult<u64> {
     let (mut count, mut after): (u64, Option<ConversationId>) = (0, None);
@@ -173,6 +214,7 @@ impl Report {
         total.quotes += counts.quotes;
         total.reacted += counts.reacted;
         total.events += counts.events;
+        total.notifications += counts.notifications;
         self.found += findings.len();
         let room = PRINTED_MAX.saturating_sub(self.findings.len());
         self.findings.extend(findings.into_iter().take(room));

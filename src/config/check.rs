@@ -7,8 +7,8 @@ use secrecy::ExposeSecret as _;
 
 use super::reader::Reader;
 use super::{
-    Admin, Auth, Config, Conversation, Database, Events, Limits, Log, LogFormat, LogLevel, Outbox, Push, Server,
-    Webhooks,
+    Admin, Auth, Config, Conversation, Database, Events, Limits, Log, LogFormat, LogLevel, Notifications, Outbox, Push,
+    Server, Webhooks,
 };
 
 /// The shortest secret: 256 bits, what HS256 asks for (RFC 7518, 3.2).
@@ -17,6 +17,8 @@ const SECRET_BYTES_MIN: usize = 32;
 const API_KEY_BYTES_MIN: usize = 16;
 /// A day: longer waits are mistakes.
 const SECS_MAX: u64 = 86_400;
+/// Ten years: what waits for longer waits for ever.
+const DAYS_MAX: u64 = 3_660;
 /// What one batch of full-size messages may come to stays under the packet limit of the databases.
 const CONTENT_BYTES_MAX: usize = 1 << 20;
 /// Above this, one frame costs more memory than a small server has for it.
@@ -33,6 +35,13 @@ pub(super) fn read(reader: &mut Reader) -> Config {
         conversation: conversation(reader),
         events: Events {
             keep_secs: reader.number("events.keep_secs", Events::default().keep_secs, 60..=SECS_MAX * 366),
+        },
+        notifications: Notifications {
+            expire_days: reader.number(
+                "notifications.expire_days",
+                Notifications::default().expire_days,
+                1..=DAYS_MAX,
+            ),
         },
         push: Push {
             after_secs: reader.number("push.after_secs", Push::default().after_secs, 1..=SECS_MAX),

@@ -34,6 +34,8 @@ pub struct Config {
     pub conversation: Conversation,
     /// Events for other systems.
     pub events: Events,
+    /// What users are told in their INBOX.
+    pub notifications: Notifications,
     /// Mobile push.
     pub push: Push,
     /// Deliveries that fail.
@@ -161,6 +163,13 @@ pub struct Conversation {
 pub struct Events {
     /// How long events are kept.
     pub keep_secs: u64,
+}
+
+/// `[notifications]`
+#[derive(Clone, Debug)]
+pub struct Notifications {
+    /// For how many days a friend request or an invitation can be answered.
+    pub expire_days: u64,
 }
 
 /// `[push]`
@@ -352,6 +361,12 @@ impl Default for Webhooks {
             delivered_keep_secs: 86_400,
             allow_private_addresses: false,
         }
+    }
+}
+
+impl Default for Notifications {
+    fn default() -> Self {
+        Self { expire_days: 30 }
     }
 }
 

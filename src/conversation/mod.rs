@@ -1,6 +1,7 @@
 //! THE SINGLE WRITER: one actor owns one conversation; it alone numbers and commits what happens there.
 //!
-//! `actor` is the mailbox, `writer` the way of one batch, `batch` its pure decisions, `committer` the transactions
+//! `actor` is the mailbox, `writer` the way of one batch, `batch` its pure decisions, `facts` what the store is
+//! asked first, `gap` what sessions are told after one that went wrong, `committer` the transactions
 //! that batches of many conversations share, `backlog` the bound on what waits for all of them, `pending` a command until
 //! it is answered.
 //!
@@ -12,6 +13,8 @@ pub mod actor;
 pub mod backlog;
 pub mod batch;
 pub mod committer;
+mod facts;
+mod gap;
 mod messages;
 mod pending;
 pub mod writer;

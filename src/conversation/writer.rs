@@ -3,17 +3,17 @@
 //! It lives inside the actor, which guarantees that one batch at a time is under way. Free of actix, so that it can
 //! be driven by any executor.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::batch::{self, Plan, Planned};
 use super::committer::Committer;
+use super::facts;
+use super::gap;
 use super::messages::{Answer, CommandError, Committed, Publisher, Step};
 use super::pending::Pending;
 use crate::clock::Clock;
-use crate::domain::{
-    Batch, ChangeSeq, ClientMessageId, Conversation, ConversationId, DomainError, Event, Fact, Facts, Principal, Seq,
-};
+use crate::domain::{Batch, ChangeSeq, Conversation, ConversationId, DomainError, Event, Facts, Kind, Principal, Seq};
 use crate::ids::Ids;
 use crate::storage::{Commit, CommitError, Store, StoreError};
 
@@ -118,13 +118,15 @@ impl ConversationWriter {
         loop {
             let mut planned = match self.plan(&pending, &facts) {
                 Plan::Ready(planned) => planned,
-                Plan::Needs(needs) => match Box::pin(self.fetch(needs, &mut facts)).await {
-                    Ok(()) => continue,
-                    Err(error) => {
-                        tracing::warn!(conversation_id = %self.id, %error, "a look-up before a decision failed");
-                        return answer_all(pending, std::iter::repeat(Err(CommandError::Unavailable)));
+                Plan::Needs(needs) => {
+                    match Box::pin(facts::fetch(self.parts.store.as_ref(), self.id, needs, &mut facts)).await {
+                        Ok(()) => continue,
+                        Err(error) => {
+                            tracing::warn!(conversation_id = %self.id, %error, "a look-up before a decision failed");
+                            return answer_all(pending, std::iter::repeat(Err(CommandError::Unavailable)));
+                        }
                     }
-                },
+                }
             };
             let Some(batch) = planned.batch.take() else {
                 return answer_all(pending, planned.answers().into_iter());
@@ -204,12 +206,26 @@ impl ConversationWriter {
                 Conversation::apply(state, event);
             }
         }
+        let is_new_pair =
+            matches!(batch.events.first(), Some(Event::Created { header, .. }) if header.kind == Kind::Direct);
         let marks = planned.marks.clone();
         let sessions: Vec<_> = pending.iter_mut().map(Pending::take_session).collect();
         let answers: Vec<_> = sessions.into_iter().zip(planned.answers()).collect();
         let steps = Planned::steps(batch.events, &marks, &answers);
         self.publish(steps).await;
+        if is_new_pair {
+            self.look_again();
+        }
         answer_all(pending, answers.into_iter().map(|(_, answer)| answer));
+    }
+
+    /// Who blocked the other while a DIRECT was made may have found none to tell of it. So nothing is decided there on
+    /// what was known before it was stored: whoever blocks from here on finds it.
+    fn look_again(&mut self) {
+        if let Memory::Loaded(state) = &mut self.memory {
+            let (told, own) = (state.take(), Vec::new());
+            self.memory = Memory::Unloaded(Untold { told, own });
+        }
     }
 
     async fn not_committed(
@@ -279,7 +295,7 @@ impl ConversationWriter {
         };
         if !found.is_empty() {
             let sessions = pending.iter_mut().map(Pending::take_session);
-            self.publish(batch::beside_their_messages(found, sessions.zip(&answers)))
+            self.publish(gap::beside_their_messages(found, sessions.zip(&answers)))
                 .await;
         }
         answer_all(pending, answers.into_iter());
@@ -343,6 +359,11 @@ impl ConversationWriter {
         Ok(events)
     }
 
+    async fn fetch_keys(&self, pending: &[Pending], facts: &mut Facts) -> Result<(), StoreError> {
+        let keys = batch::keys_of(pending.iter().map(|pending| &pending.command));
+        facts::look_up(self.parts.store.as_ref(), self.id, keys, facts).await
+    }
+
     /// Our own creation, and what others have said there since.
     async fn born(&self, found: &Conversation, own: &[Event]) -> Result<Vec<Event>, StoreError> {
         let mut told = None;
@@ -375,7 +396,7 @@ impl ConversationWriter {
             };
             subjects.push((change, message));
         }
-        Ok(batch::missed(told, found, messages, subjects, own))
+        Ok(gap::missed(told, found, messages, subjects, own))
     }
 
     async fn publish(&self, steps: Vec<Step>) {
@@ -407,51 +428,6 @@ impl ConversationWriter {
                 tracing::warn!(conversation_id = %self.id, %error, "who joins is not told what they had cleared");
                 HashMap::new()
             })
-    }
-
-    async fn fetch(&self, needs: Vec<Fact>, facts: &mut Facts) -> Result<(), StoreError> {
-        let store = &self.parts.store;
-        let mut keys = Vec::new();
-        // Each once, in an order that does not depend on chance.
-        for need in needs.into_iter().collect::<BTreeSet<_>>() {
-            match need {
-                Fact::Key(principal, key) => keys.push((principal, key)),
-                Fact::Quote(message, viewer) => {
-                    let fact = store.quotable(self.id, message, viewer).await?;
-                    facts.quotes.insert((message, viewer), fact);
-                }
-                Fact::Message(message) => {
-                    let fact = store.touchable(self.id, message).await?;
-                    facts.messages.insert(message, fact);
-                }
-                Fact::Position(conversation, principal, seq) => {
-                    let fact = store.position(conversation, principal, seq).await?;
-                    facts.positions.insert((conversation, principal, seq), fact);
-                }
-                Fact::Actionable(message, principal) => {
-                    let fact = store.actionable(message, principal).await?;
-                    facts.actionables.insert((message, principal), fact);
-                }
-            }
-        }
-        self.look_up(keys, facts).await
-    }
-
-    async fn fetch_keys(&self, pending: &[Pending], facts: &mut Facts) -> Result<(), StoreError> {
-        self.look_up(batch::keys_of(pending.iter().map(|pending| &pending.command)), facts)
-            .await
-    }
-
-    async fn look_up(&self, keys: Vec<(Principal, ClientMessageId)>, facts: &mut Facts) -> Result<(), StoreError> {
-        if keys.is_empty() {
-            return Ok(());
-        }
-        let found = self.parts.store.keys(self.id, &keys).await?;
-        facts.keys.extend(keys.into_iter().map(|key| (key, None)));
-        facts
-            .keys
-            .extend(found.into_iter().map(|(key, record)| (key, Some(record))));
-        Ok(())
     }
 }
 

@@ -9,7 +9,8 @@ use super::sessions::Sessions;
 use super::wire;
 use crate::conversation::{Answer, Committed, SessionReply, Step};
 use crate::domain::{
-    Annotated, ChangeSeq, ConversationId, CountNo, DeviceId, Event, Kind, Marks, Member, Membership, Message, Principal,
+    Annotated, ChangeSeq, ChangeType, ConversationId, CountNo, DeviceId, Event, Kind, Marks, Member, Membership,
+    Message, Principal,
 };
 use crate::protocol::reply::Push;
 use crate::protocol::view;
@@ -200,30 +201,7 @@ fn of_event(committed: &Committed, at: usize, event: &Event, sessions: &Sessions
             };
             items.extend(peer.filter(|peer| sessions.is_online(*peer)).map(frame));
         }
-        Event::Changed {
-            change,
-            message,
-            hidden_from,
-            device,
-        } => {
-            let (frame, reacted) = match message {
-                Some(about) => frames(about, hidden_from, sessions, |message| {
-                    wire::text(&Push::change(change, Some(message)))
-                }),
-                None => (wire::text(&Push::change(change, None)), HashMap::new()),
-            };
-            items.push(Item::Push {
-                frame: Frame::Made(frame),
-                spare: device.clone().map(|device| (change.actor, device)),
-                hidden: (!hidden_from.is_empty()).then(|| Hidden {
-                    from: hidden_from.clone(),
-                    frame: wire::text(&Push::ConversationChanged {
-                        change: view::Change::hidden(change),
-                    }),
-                }),
-                reacted,
-            });
-        }
+        Event::Changed { .. } => items.extend(changed(committed, event, sessions)),
         // Told by the change that follows.
         Event::RoleChanged { .. }
         | Event::HeaderChanged { .. }
@@ -232,8 +210,44 @@ fn of_event(committed: &Committed, at: usize, event: &Event, sessions: &Sessions
         | Event::ActionChanged { .. }
         | Event::Mentioned { .. }
         | Event::Reacted { .. }
-        | Event::Pinned { .. } => {}
+        | Event::Pinned { .. }
+        | Event::Notified { .. }
+        | Event::NotificationChanged { .. }
+        | Event::ContactMade { .. }
+        | Event::ContactEnded { .. }
+        | Event::BlockChanged { .. }
+        | Event::BlocksHeeded { .. } => {}
     }
+}
+
+/// The push of a change; some see less of it.
+fn changed(committed: &Committed, event: &Event, sessions: &Sessions) -> Option<Item> {
+    let Event::Changed {
+        change,
+        message,
+        hidden_from,
+        device,
+    } = event
+    else {
+        return None;
+    };
+    let hidden = || wire::text(&Push::hidden(change, committed.header.kind == Kind::Inbox));
+    let (frame, reacted) = match message {
+        _ if change.change_type == ChangeType::Hidden => (hidden(), HashMap::new()),
+        Some(about) => frames(about, hidden_from, sessions, |message| {
+            wire::text(&Push::change(change, Some(message)))
+        }),
+        None => (wire::text(&Push::change(change, None)), HashMap::new()),
+    };
+    Some(Item::Push {
+        frame: Frame::Made(frame),
+        spare: device.clone().map(|device| (change.actor, device)),
+        hidden: (!hidden_from.is_empty()).then(|| Hidden {
+            from: hidden_from.clone(),
+            frame: hidden(),
+        }),
+        reacted,
+    })
 }
 
 /// A push that shows a message: the frame of those who have not reacted to it, and the frames of those who have.

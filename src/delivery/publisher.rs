@@ -16,8 +16,8 @@ use super::outbox::{CONTROL_GRACE, Outbox};
 use super::shared::{HubHandle, Shared};
 use super::wire::{self, Close};
 use crate::clock::Clock;
-use crate::conversation::{Answer, Committed, Publisher, SessionReply};
-use crate::domain::{Action, DeviceId, Marked, Principal};
+use crate::conversation::{Answer, Committed, Publisher, SessionReply, Step};
+use crate::domain::{Action, DeviceId, Event, Marked, Principal};
 use crate::protocol::reply::Push;
 use crate::storage::ConversationStore;
 
@@ -176,6 +176,11 @@ impl Publisher for Delivery {
     fn committed(&self, committed: Committed) {
         if self.shared.sessions.count() == 0 {
             return;
+        }
+        for step in &committed.steps {
+            if let Step::Event(Event::BlocksHeeded { pair, .. }) = step {
+                self.shared.forget_typing(committed.conversation_id, *pair);
+            }
         }
         let bytes_max = self.shared.options.turn_bytes();
         for fan in fan::fans(&committed, &self.shared.sessions, bytes_max) {

@@ -24,6 +24,15 @@ use crate::storage::ConversationStore;
 /// How many sessions read their memberships at once.
 pub const LOADS_MAX: usize = 32;
 
+/// How far somebody has come with writing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TypingState {
+    /// When it was last passed on.
+    pub(super) at: Instant,
+    /// Whether they may reach anybody there; `None` = it is being looked up.
+    allowed: Option<bool>,
+}
+
 /// What all hubs work with.
 pub(super) struct Shared {
     pub(super) store: Arc<dyn ConversationStore>,
@@ -31,8 +40,8 @@ pub(super) struct Shared {
     pub(super) options: Options,
     pub(super) sessions: Sessions,
     pub(super) loads: Semaphore,
-    /// When a sender's typing was last passed on.
-    pub(super) typing: DashMap<(Principal, ConversationId), Instant>,
+    /// Who writes where.
+    pub(super) typing: DashMap<(Principal, ConversationId), TypingState>,
     hubs: RwLock<Vec<HubHandle>>,
 }
 
@@ -80,15 +89,37 @@ impl Shared {
         self.each_hub(|hub| drop(hub.try_send(Deliver(Arc::clone(fan)))));
     }
 
-    /// Once in `every` for a sender in a conversation.
-    pub(super) fn may_type(&self, principal: Principal, conversation: ConversationId, every: Duration) -> bool {
-        let now = Instant::now();
+    /// Once in `every` for a sender in a conversation: whether they reach anybody; `Some(None)` = that is to be looked up.
+    pub(super) fn may_type(
+        &self,
+        principal: Principal,
+        conversation: ConversationId,
+        every: Duration,
+    ) -> Option<Option<bool>> {
+        let at = Instant::now();
         match self.typing.entry((principal, conversation)) {
-            Entry::Vacant(first) => drop(first.insert(now)),
-            Entry::Occupied(last) if now.duration_since(*last.get()) < every => return false,
-            Entry::Occupied(mut last) => drop(last.insert(now)),
+            Entry::Vacant(first) => {
+                first.insert(TypingState { at, allowed: None });
+                Some(None)
+            }
+            Entry::Occupied(last) if at.duration_since(last.get().at) < every => None,
+            Entry::Occupied(mut last) => {
+                last.get_mut().at = at;
+                Some(last.get().allowed)
+            }
         }
-        true
+    }
+
+    /// What was looked up; `false` = it is not so any more, since somebody was blocked in the meantime.
+    pub(super) fn learn_typing(&self, principal: Principal, conversation: ConversationId, allowed: bool) -> bool {
+        let found = self.typing.get_mut(&(principal, conversation));
+        found.map(|mut state| state.allowed = Some(allowed)).is_some()
+    }
+
+    /// Who blocks whom is another than before: it is looked up again.
+    pub(super) fn forget_typing(&self, conversation: ConversationId, (one, other): (Principal, Principal)) {
+        self.typing.remove(&(one, conversation));
+        self.typing.remove(&(other, conversation));
     }
 }
 

@@ -32,10 +32,14 @@ pub enum ChangeType {
     ActionSet,
     /// In an INBOX: its user has taken an action back; payload: the action.
     ActionCleared,
+    /// In an INBOX: a notification is another than before; payload: the notification, which the message shows too.
+    NotificationUpdated,
+    /// Something that nobody is told but by its number: who blocks whom, who is a contact no longer.
+    Hidden,
 }
 
 impl ChangeType {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 15] = [
         Self::Edited,
         Self::Recalled,
         Self::Deleted,
@@ -49,6 +53,8 @@ impl ChangeType {
         Self::SettingsUpdated,
         Self::ActionSet,
         Self::ActionCleared,
+        Self::NotificationUpdated,
+        Self::Hidden,
     ];
 
     /// The word of the wire and of the store.
@@ -68,6 +74,8 @@ impl ChangeType {
             Self::SettingsUpdated => "SETTINGS_UPDATED",
             Self::ActionSet => "ACTION_SET",
             Self::ActionCleared => "ACTION_CLEARED",
+            Self::NotificationUpdated => "NOTIFICATION_UPDATED",
+            Self::Hidden => "HIDDEN",
         }
     }
 

@@ -83,7 +83,8 @@ impl DomainError {
             Self::RecallTooLate { .. } => Code::RecallWindowExpired,
             Self::Closed => Code::ConversationClosed,
             Self::PreconditionFailed { .. } => Code::PreconditionFailed,
-            Self::AlreadyCreated { .. } => Code::AlreadyExists,
+            Self::AlreadyCreated { .. } | Self::AlreadyContacts => Code::AlreadyExists,
+            Self::AlreadyDecided => Code::AlreadyDecided,
             Self::ClockMovedBackwards { .. } => Code::ClockMovedBackwards,
             Self::LeaseLost => Code::Unavailable,
         }

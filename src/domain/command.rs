@@ -3,8 +3,11 @@
 use super::chain::Digest;
 use super::content::{Content, MessageType};
 use super::conversation::{Adding, HistoryVisibility, Kind, Posting};
-use super::ids::{ClientMessageId, ClientRequestId, DeviceId, Emoji, MessageId, Principal, Seq, Timestamp};
+use super::ids::{
+    ClientMessageId, ClientRequestId, ConversationId, DeviceId, Emoji, MessageId, Principal, Seq, Timestamp,
+};
 use super::member::Role;
+use super::notification::{NotificationKey, NotificationKind};
 use super::personal::Personal;
 use super::subject::Subject;
 
@@ -71,6 +74,26 @@ pub enum Command {
         /// What.
         act: Personal,
     },
+    /// Of an INBOX: tells its user something. While the same (by its key) is pending, it is that one.
+    Notify(Notify),
+    /// Of an INBOX: the server itself brings a notification to its end.
+    Conclude(Conclusion),
+    /// Of a GROUP: whom of these could the actor invite? Nothing changes.
+    Invite {
+        /// Who would invite.
+        origin: Origin,
+        /// Whom; members are passed over.
+        members: Vec<Principal>,
+    },
+    /// Of a GROUP: an invitation was accepted. It holds as long as whoever gave it may add members.
+    Join {
+        /// Who joins.
+        member: Principal,
+        /// Who invited them.
+        by: Principal,
+    },
+    /// Of a DIRECT: who of the two has blocked the other is asked anew.
+    HeedBlocks,
     /// Ends a membership: `target` = the actor is leaving.
     RemoveMember {
         /// Who removes.
@@ -103,6 +126,44 @@ pub enum Touch {
     },
     /// Pinned (`true`) or not: by OWNER/ADMIN of a group, by both in a DIRECT.
     Pin(bool),
+}
+
+/// Something to be told in an INBOX.
+#[derive(Clone, Debug)]
+pub struct Notify {
+    /// What kind.
+    pub kind: NotificationKind,
+    /// By whom.
+    pub from: Principal,
+    /// One that is pending with this key is not doubled.
+    pub key: NotificationKey,
+    /// For people.
+    pub text: Option<String>,
+    /// The group of an invitation.
+    pub conversation_id: Option<ConversationId>,
+    /// For programs: a JSON object in compact form.
+    pub payload: Option<Content>,
+    /// Until when it can be answered; `None` = for ever.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// How a notification ends without its user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Conclusion {
+    /// Its time has passed.
+    Expire(MessageId),
+    /// It cannot be carried out (any more): the group is closed, whoever invited may not do so now.
+    Lapse(MessageId),
+    /// The friend request of this principal has become true: the user had asked them, too, and they have accepted.
+    Mirrored {
+        /// Who asked.
+        from: Principal,
+    },
+    /// The friend request of this principal is taken back, and they are contacts no longer: they have blocked the user.
+    Withdrawn {
+        /// Who asked.
+        from: Principal,
+    },
 }
 
 /// Fields of a group's header that change; `None` = stays as it is.

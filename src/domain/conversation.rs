@@ -16,6 +16,7 @@ use super::message::{KeyRecord, MessageStatus};
 /// How many used keys a writer remembers; an older one is found by the unique key of the store.
 pub const RECENT_KEYS_MAX: usize = 128;
 
+/// An enum with a small number at rest and a word on the wire for each variant.
 macro_rules! word_enum {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $code:literal $word:literal),+ $(,)? }) => {
         $(#[$doc])*
@@ -49,6 +50,8 @@ macro_rules! word_enum {
         }
     };
 }
+
+pub(super) use word_enum;
 
 word_enum!(
     /// What kind of place it is.
@@ -222,6 +225,8 @@ pub struct Conversation {
     pub members: Members,
     /// Keys that were used lately.
     pub recent: RecentKeys,
+    /// Of a DIRECT: who of the two has blocked the other. What the other sends is refused.
+    pub blockers: Vec<Principal>,
 }
 
 impl Conversation {
@@ -234,6 +239,7 @@ impl Conversation {
                     header: Arc::clone(header),
                     members: members.iter().copied().collect(),
                     recent: RecentKeys::default(),
+                    blockers: Vec::new(),
                 });
             }
             (Some(state), event) => state.apply_to_existing(event),
@@ -250,7 +256,13 @@ impl Conversation {
             | Event::ActionChanged { .. }
             | Event::Mentioned { .. }
             | Event::Reacted { .. }
-            | Event::Pinned { .. } => {}
+            | Event::Pinned { .. }
+            | Event::Notified { .. }
+            | Event::NotificationChanged { .. }
+            | Event::ContactMade { .. }
+            | Event::ContactEnded { .. }
+            | Event::BlockChanged { .. } => {}
+            Event::BlocksHeeded { blockers, .. } => self.blockers.clone_from(blockers),
             Event::MessageSent { message, .. } => {
                 self.head.last_seq = message.seq;
                 self.head.last_count_no = message.count_no;

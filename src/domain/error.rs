@@ -78,6 +78,12 @@ pub enum DomainError {
         /// The first one.
         conversation_id: ConversationId,
     },
+    /// The opposite answer was given before, or it is too late for one.
+    #[error("this was answered before, or its time has passed")]
+    AlreadyDecided,
+    /// A friend request to somebody who is a contact.
+    #[error("you are contacts already")]
+    AlreadyContacts,
     /// The wall clock went back by more than the tolerance.
     #[error("the clock of the server moved backwards by {by_ms} ms; try again")]
     ClockMovedBackwards {

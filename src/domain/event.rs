@@ -5,10 +5,11 @@ use std::sync::Arc;
 use super::annotated::Annotated;
 use super::change::Change;
 use super::conversation::{CreationKey, Header};
-use super::ids::{ConversationId, CountNo, DeviceId, Emoji, Principal, Seq, Timestamp};
+use super::ids::{ConversationId, CountNo, DeviceId, Emoji, MessageId, Principal, Seq, Timestamp};
 use super::member::{Member, Role};
 use super::mention::Mentions;
 use super::message::Message;
+use super::notification::Notification;
 use super::personal::{Action, SettingsPatch};
 
 /// One fact of a conversation, in the order in which it became true.
@@ -123,6 +124,53 @@ pub enum Event {
         at: Timestamp,
         /// Pinned from here on.
         pinned: bool,
+    },
+    /// In an INBOX: somebody is told something; the message that tells it stands before.
+    Notified {
+        /// The whole of it.
+        notification: Arc<Notification>,
+    },
+    /// In an INBOX: a notification is now as said here.
+    NotificationChanged {
+        /// The whole of it.
+        notification: Arc<Notification>,
+    },
+    /// In an INBOX: two are contacts from here on.
+    ContactMade {
+        /// One of them.
+        one: Principal,
+        /// The other.
+        other: Principal,
+        /// The friend request that was accepted.
+        request: MessageId,
+        /// Since when.
+        at: Timestamp,
+    },
+    /// In an INBOX: two are contacts no longer.
+    ContactEnded {
+        /// One of them.
+        one: Principal,
+        /// The other.
+        other: Principal,
+    },
+    /// In an INBOX: its user blocks somebody, or does so no longer.
+    BlockChanged {
+        /// Who blocks.
+        owner: Principal,
+        /// Whom.
+        other: Principal,
+        /// When.
+        at: Timestamp,
+        /// From here on.
+        blocked: bool,
+    },
+    /// In a DIRECT: these of the two have blocked the other. Its writers know of it from here on, all of them: the number
+    /// of the change that follows fences those that do not.
+    BlocksHeeded {
+        /// The two.
+        pair: (Principal, Principal),
+        /// In order.
+        blockers: Vec<Principal>,
     },
     /// An entry of the change log; it stands after the fact that it reports.
     Changed {

@@ -4,6 +4,7 @@ use super::content::Content;
 use super::error::InvalidField;
 use super::ids::{ConversationId, CountNo, MessageId, Principal, Seq, Timestamp};
 use super::member::Membership;
+use super::notification::NotificationAnswer;
 
 /// The most bytes of an action's `payload`, in compact form.
 pub const PAYLOAD_BYTES_MAX: usize = 4_096;
@@ -142,6 +143,25 @@ pub enum Personal {
         message_id: MessageId,
         /// What.
         action_type: ActionType,
+    },
+    /// Answer a notification, or note that it was read.
+    Answer {
+        /// Which one: it has the id of the message that tells it.
+        notification_id: MessageId,
+        /// What to it.
+        answer: NotificationAnswer,
+    },
+    /// Block somebody, or do so no longer. It ends their pending friend request (DECLINED), and that they are a contact.
+    Block {
+        /// Whom.
+        principal: Principal,
+        /// From here on.
+        blocked: bool,
+    },
+    /// End that somebody is a contact, on both sides.
+    EndContact {
+        /// Who.
+        principal: Principal,
     },
 }
 

@@ -5,6 +5,9 @@ use super::error::DomainError;
 use super::ids::{Principal, PrincipalType};
 use super::member::{Member, Role};
 
+/// Between two of whom one has blocked the other nothing is begun.
+pub const BLOCKED: DomainError = DomainError::Forbidden("one of you has blocked the other");
+
 /// May this member send here? Rights come before state.
 pub fn may_send(header: &Header, member: &Member) -> Result<(), DomainError> {
     match (header.kind, header.posting) {
@@ -24,6 +27,15 @@ pub fn may_add(header: &Header, actor: &Member) -> Result<(), DomainError> {
         return Err(DomainError::Forbidden("only admins may add members here"));
     }
     open(header)
+}
+
+/// May somebody join by an invitation of `inviter`, as far as they are a member still? An
+/// invitation is worth what the right of whoever gave it is worth now.
+pub fn may_join(header: &Header, inviter: Option<&Member>) -> Result<(), DomainError> {
+    const NO_RIGHT: DomainError =
+        DomainError::Forbidden("whoever invited you may not add members to this group any more");
+    open(header)?;
+    may_add(header, inviter.ok_or(NO_RIGHT)?).map_err(|_| NO_RIGHT)
 }
 
 /// May `actor` end the membership of `target` (who may be gone already)? Leaving is not asked here.

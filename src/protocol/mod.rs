@@ -6,6 +6,7 @@ pub mod error;
 pub mod events;
 pub mod fields;
 pub mod frame;
+pub mod notifications;
 pub mod reply;
 pub mod rest;
 pub mod sync;

@@ -318,10 +318,22 @@ impl<'a> Push<'a> {
             domain::ChangeType::Recalled => Self::MessageRecalled { change: view },
             domain::ChangeType::Deleted => Self::MessageDeleted { change: view },
             domain::ChangeType::Read => Self::own_read(change).unwrap_or(Self::InboxChanged { change: view }),
-            domain::ChangeType::SettingsUpdated | domain::ChangeType::ActionSet | domain::ChangeType::ActionCleared => {
-                Self::InboxChanged { change: view }
-            }
+            domain::ChangeType::SettingsUpdated
+            | domain::ChangeType::ActionSet
+            | domain::ChangeType::ActionCleared
+            | domain::ChangeType::NotificationUpdated => Self::InboxChanged { change: view },
             _ => Self::ConversationChanged { change: view },
+        }
+    }
+
+    /// The push of a change of which only the number is told; `own`: it stands in an INBOX.
+    #[must_use]
+    pub fn hidden(change: &domain::Change, own: bool) -> Self {
+        let change = view::Change::hidden(change);
+        if own {
+            Self::InboxChanged { change }
+        } else {
+            Self::ConversationChanged { change }
         }
     }
 

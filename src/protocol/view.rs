@@ -137,6 +137,9 @@ impl<'a> Change<'a> {
     /// With the message that it is about, if it is about one.
     #[must_use]
     pub fn new(change: &'a domain::Change, message: Option<Message<'a>>) -> Self {
+        if change.change_type == domain::ChangeType::Hidden {
+            return Self::hidden(change);
+        }
         Self {
             change_type: change.change_type.as_str(),
             seen: Some(SeenChange {

@@ -9,7 +9,7 @@ use super::principals::Principals;
 use crate::conversation::CommandError;
 use crate::domain::{
     Adding, Change, Code, Command, ConversationId, Create, CreationKey, DomainError, HeaderPatch, HistoryVisibility,
-    Kind, Member, NewConversation, Origin, Outcome, Posting, Principal, Role, Subject, visibility,
+    Kind, Member, NewConversation, Origin, Outcome, Posting, Principal, Role, Subject, policy, visibility,
 };
 use crate::ids::Ids;
 use crate::routing::Bus;
@@ -90,6 +90,7 @@ impl Conversations {
         let creator = origin.principal;
         let create = self.command(origin, new).await?;
         let key = create.creation_key.clone();
+        self.check_blocks(&create).await?;
         if let Some(found) = self.by_key(key.as_ref(), creator).await? {
             return Ok(found);
         }
@@ -157,6 +158,18 @@ impl Conversations {
                 adding,
             },
         })
+    }
+
+    /// The one that is there is not given out either. Of a new one its writer judges.
+    async fn check_blocks(&self, create: &Create) -> Result<(), ServiceError> {
+        let creator = create.origin.principal;
+        if let (Kind::Direct, [other]) = (create.kind, create.members.as_slice())
+            && *other != creator
+            && self.store.ties(creator, *other).await?.is_blocked()
+        {
+            return Err(policy::BLOCKED.into());
+        }
+        Ok(())
     }
 
     async fn by_key(&self, key: Option<&CreationKey>, creator: Principal) -> Result<Option<Made>, ServiceError> {

@@ -5,6 +5,7 @@
 //! Invariants: INV-VIS-1 (every read checks the viewer's rights on its way out), INV-IDEM-1 (a retry is the same act).
 
 mod ask;
+mod contacts;
 mod conversations;
 mod devices;
 mod epoch;
@@ -13,14 +14,17 @@ mod forward;
 mod health;
 mod inbox;
 mod messages;
+mod notifications;
 mod principals;
 mod reminders;
 mod sync;
+mod tending;
 #[cfg(test)]
 mod tests;
 mod users;
 
 pub use ask::REPLY_TIMEOUT;
+pub use contacts::Contacts;
 pub use conversations::{ConversationChanged, Conversations, Made, MembersChanged, Page};
 pub use devices::Devices;
 pub use epoch::{EPOCH_SETTING, EPOCH_STALE_MS_MAX, Epoch};
@@ -29,12 +33,14 @@ pub use forward::Forwarded;
 pub use health::Health;
 pub use inbox::{Inbox, ReadUpTo, Receipts};
 pub use messages::{HistoryPage, HistoryQuery, Messages, Sent, Touched};
+pub use notifications::{Asked, NotificationParts, Notifications};
 pub use principals::{PRINCIPALS_CACHED_MAX, Principals, STATUS_KNOWN_FOR};
 pub use reminders::{Reminder, Reminders};
 pub use sync::{
     SYNC_CHANGES_MAX, SYNC_CURSORS_MAX, Sync, SyncChange, SyncEntry, SyncPage, SyncQuery, UNREAD_LISTED_MAX,
     UnreadTotal,
 };
+pub use tending::Tending;
 pub use users::{Disconnect, Users};
 
 // Readers' words of the store that the doors pass on.

@@ -36,12 +36,16 @@ impl Users {
         }
     }
 
-    /// The profile of `who`, as `viewer` may see it: one's own, and those of members of a common conversation.
+    /// The profile of `who`, as `viewer` may see it: one's own, those of members of a common conversation and of
+    /// contacts.
     ///
     /// # Errors
     /// `not_found` for everybody else, known or not.
     pub async fn see(&self, viewer: Principal, who: Principal) -> Result<Profile, ServiceError> {
-        if viewer != who && !self.store.share_conversation(viewer, who).await? {
+        let is_known = viewer == who
+            || self.store.share_conversation(viewer, who).await?
+            || self.store.ties(viewer, who).await?.contact.is_some();
+        if !is_known {
             return Err(unknown());
         }
         self.get(who).await

@@ -11,9 +11,11 @@
 mod events;
 mod marks;
 pub mod memory;
+mod notifications;
 mod personal;
 pub mod sql;
 mod sync;
+mod ties;
 mod webhooks;
 
 use std::collections::HashMap;
@@ -26,8 +28,11 @@ pub use events::{
     AuditedCursor, AuditedEvent, EventCursor, EventStore, Lag, LagPage, LogState, Missable, Placed, Placement, Placer,
     PushDue, PushPlacement, Unplaced,
 };
+pub use notifications::{DueNotification, NotificationStore};
 pub use personal::{ActionPosition, DuePosition, DueReminder, PersonalStore};
 pub use sync::{About, Logged, Outline, Standing, Stretch, SyncStore, Unread, Window};
+pub use ties::TieStore;
+use ties::pair_of;
 pub use webhooks::{Holder, WebhookStore};
 
 use crate::domain::{
@@ -147,7 +152,7 @@ pub struct MemberPosition {
 /// Conversations and members.
 #[async_trait]
 pub trait ConversationStore: Send + Sync {
-    /// The state of a writer (without recent keys); the head's seq is `MAX(seq)` of the messages.
+    /// The state of a writer (without recent keys), of a DIRECT with who blocks whom; the head's seq is `MAX(seq)` of the messages.
     async fn load(&self, id: ConversationId) -> StoreResult<Option<Conversation>>;
     /// The conversation that has this creation key.
     async fn by_creation_key(&self, key: &CreationKey) -> StoreResult<Option<ConversationId>>;
@@ -161,6 +166,8 @@ pub trait ConversationStore: Send + Sync {
     async fn cleared(&self, id: ConversationId, principals: &[Principal]) -> StoreResult<HashMap<Principal, Seq>>;
     /// What reads check: the header and the viewer's membership; `None` = no such conversation.
     async fn access(&self, id: ConversationId, viewer: Principal) -> StoreResult<Option<(Header, Option<Membership>)>>;
+    /// Has the other one of this DIRECT blocked `principal`, who is in it? `false` where it is no DIRECT.
+    async fn is_blocked_in(&self, id: ConversationId, principal: Principal) -> StoreResult<bool>;
     /// All conversations in which `principal` is a present member.
     async fn ids_of(&self, principal: Principal) -> StoreResult<Vec<ConversationId>>;
 }
@@ -435,6 +442,8 @@ pub trait Store:
     + AuditStore
     + EventStore
     + WebhookStore
+    + NotificationStore
+    + TieStore
 {
     /// A writer of its own for a committer lane. Connects when it is first used, and again after a loss.
     fn writer(&self) -> Box<dyn Writer>;

@@ -13,11 +13,14 @@ use onescribe::domain::snowflake::{EPOCH_MS, Snowflake};
 use onescribe::domain::{DeviceId, Name, Origin, Principal, PrincipalType, Subject, Timestamp};
 use onescribe::ids::Ids;
 use onescribe::routing::{Bus, Registry};
-use onescribe::service::{Conversations, Devices, Epoch, Inbox, Messages, Principals, Sync};
+use onescribe::service::{
+    Contacts, Conversations, Devices, Epoch, Inbox, Messages, NotificationParts, Notifications, Principals, Sync,
+};
 use onescribe::storage::Store;
 
 use super::model::{User, WINDOW_SECS};
 
+const EXPIRE_DAYS: u64 = 30;
 const HOUR: Duration = Duration::from_hours(1);
 const BOUNDS: Bounds = Bounds {
     bytes: 64 << 20,
@@ -26,10 +29,12 @@ const BOUNDS: Bounds = Bounds {
 
 /// One run of a server.
 pub(crate) struct Stack {
-    pub(crate) conversations: Conversations,
+    pub(crate) conversations: Arc<Conversations>,
     pub(crate) messages: Arc<Messages>,
     pub(crate) sync: Sync,
-    pub(crate) inbox: Inbox,
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) notifications: Arc<Notifications>,
+    pub(crate) contacts: Contacts,
     pub(crate) devices: Arc<Devices>,
     pub(crate) delivery: Arc<Delivery>,
     pub(crate) hub: HubHandle,
@@ -81,9 +86,24 @@ impl Stack {
         let principals = Arc::new(Principals::new(store.clone(), ids.clone(), clock.clone(), true));
         let devices = Arc::new(Devices::new(store.clone(), clock.clone(), 10_000));
         let epoch = Arc::new(Epoch::read(store.clone(), clock.clone(), "epoch").await.unwrap());
+        let inbox = Arc::new(Inbox::new(store.clone(), bus.clone(), ids.clone()));
+        let conversations = Conversations::new(store.clone(), bus.clone(), ids, principals.clone());
+        let conversations = Arc::new(conversations);
+        let parts = NotificationParts {
+            store: store.clone(),
+            bus: bus.clone(),
+            clock: clock.clone(),
+            principals: principals.clone(),
+            conversations: conversations.clone(),
+            inbox: inbox.clone(),
+        };
+        let notifications = Arc::new(Notifications::new(parts, EXPIRE_DAYS));
+        let (own, told) = (inbox.clone(), notifications.clone());
         Self {
-            inbox: Inbox::new(store.clone(), bus.clone(), ids.clone()),
-            conversations: Conversations::new(store.clone(), bus.clone(), ids, principals),
+            contacts: Contacts::new(store.clone(), bus.clone(), principals, own, told),
+            notifications,
+            inbox,
+            conversations,
             messages: Arc::new(Messages::new(store.clone(), bus, clock.clone(), WINDOW_SECS)),
             sync: Sync::new(store, clock, devices.clone(), epoch),
             devices,

@@ -175,10 +175,12 @@ impl Reply {
                 Outcome::Changed(change)
                 | Outcome::Touched(_, change)
                 | Outcome::Read { change, .. }
-                | Outcome::Acted(_, change),
+                | Outcome::Acted(_, change)
+                | Outcome::Noted(_, change),
             ) => Self::Changed {
                 change_seq: change.as_ref().map(|change| change.change_seq.get()),
             },
+            Ok(told @ (Outcome::Notified(_) | Outcome::Invitable { .. })) => panic!("nobody asked for {told:?}"),
             Err(CommandError::Refused(DomainError::KeyReused { original })) => Self::KeyReused {
                 original: original.get(),
             },
@@ -358,7 +360,11 @@ fn what(command: &Command) -> (&Origin, What) {
         | Command::SetRole { origin, .. }
         | Command::Dissolve { origin }
         | Command::Touch { origin, .. }
+        | Command::Invite { origin, .. }
         | Command::Personal { origin, .. } => (origin, What::Change),
+        Command::Notify(_) | Command::Conclude(_) | Command::Join { .. } | Command::HeedBlocks => {
+            panic!("the workload does not ask for {command:?}")
+        }
     }
 }
 
@@ -422,7 +428,13 @@ impl Ear {
             | Event::ActionChanged { .. }
             | Event::Mentioned { .. }
             | Event::Reacted { .. }
-            | Event::Pinned { .. } => None,
+            | Event::Pinned { .. }
+            | Event::Notified { .. }
+            | Event::NotificationChanged { .. }
+            | Event::ContactMade { .. }
+            | Event::ContactEnded { .. }
+            | Event::BlockChanged { .. }
+            | Event::BlocksHeeded { .. } => None,
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use onescribe::domain::{
     Adding, Batch, ClientMessageId, Command, Content, Context, Conversation, ConversationId, Create, CreationKey,
     DomainError, Draft, Facts, HistoryVisibility, Kind, MessageId, MessageType, Origin, Outcome, Posting, Principal,
-    Send, Timestamp, Touch, Touchable, chain,
+    Send, Ties, Timestamp, Touch, chain,
 };
 use onescribe::storage::{Commit, CommitResult, Store, Writer};
 
@@ -79,7 +79,13 @@ pub(crate) fn create(
     })
 }
 
-type Messages = HashMap<MessageId, Option<Touchable>>;
+/// The two of a new DIRECT, between whom there is nothing.
+fn strangers(command: &Command) -> Option<((Principal, Principal), Ties)> {
+    let Command::Create(create) = command else { return None };
+    let other = *create.members.first()?;
+    let one = create.origin.principal;
+    (create.kind == Kind::Direct).then(|| ((one.min(other), one.max(other)), Ties::default()))
+}
 
 /// A conversation in memory, as its writer holds it.
 #[derive(Clone)]
@@ -100,10 +106,10 @@ impl Held {
 
     /// What these commands ask the store for.
     pub(crate) fn decide(&self, commands: &[Command]) -> Commit {
-        self.try_decide(commands, HashMap::new()).expect("the rules allow it")
+        self.try_decide(commands, Facts::default()).expect("the rules allow it")
     }
 
-    fn try_decide(&self, commands: &[Command], messages: Messages) -> Result<Commit, DomainError> {
+    fn try_decide(&self, commands: &[Command], known: Facts) -> Result<Commit, DomainError> {
         let mut draft = Draft::new(self.id, self.state.as_ref());
         let facts = Facts {
             keys: commands
@@ -113,7 +119,8 @@ impl Held {
                     _ => None,
                 })
                 .collect(),
-            messages,
+            ties: commands.iter().filter_map(strangers).chain(known.ties).collect(),
+            messages: known.messages,
             ..Facts::default()
         };
         let mut ids = || Ok(MessageId::new(next_id()).unwrap());
@@ -174,7 +181,10 @@ impl Held {
 
     /// Several touches of one message, in one commit.
     pub(crate) async fn touch_all(&mut self, store: &dyn Store, id: MessageId, acts: Vec<(Principal, Touch)>) {
-        let found = HashMap::from([(id, store.touchable(self.id, id).await.unwrap())]);
+        let facts = Facts {
+            messages: HashMap::from([(id, store.touchable(self.id, id).await.unwrap())]),
+            ..Facts::default()
+        };
         let command = |(actor, touch): (Principal, Touch)| Command::Touch {
             origin: origin(actor),
             message_id: id,
@@ -182,7 +192,20 @@ impl Held {
         };
         let commands: Vec<Command> = acts.into_iter().map(command).collect();
         self.now += 1;
-        let commit = self.try_decide(&commands, found).expect("the rules allow it");
+        let commit = self.try_decide(&commands, facts).expect("the rules allow it");
+        assert_eq!(store.writer().commit(std::slice::from_ref(&commit)).await, vec![Ok(())]);
+        self.apply(&commit);
+    }
+
+    /// The writer of a DIRECT looks at its blocks.
+    pub(crate) async fn heed_blocks(&mut self, store: &dyn Store, (one, other): (Principal, Principal)) {
+        let facts = Facts {
+            ties: HashMap::from([((one, other), store.ties(one, other).await.unwrap())]),
+            ..Facts::default()
+        };
+        let commit = self
+            .try_decide(&[Command::HeedBlocks], facts)
+            .expect("the rules allow it");
         assert_eq!(store.writer().commit(std::slice::from_ref(&commit)).await, vec![Ok(())]);
         self.apply(&commit);
     }

@@ -22,6 +22,7 @@ mod keys;
 mod marks;
 mod migrations;
 mod nodes;
+mod notes;
 mod own;
 mod pages;
 mod people;

@@ -1,8 +1,8 @@
 //! What belongs to one user alone: written with commits of their INBOX, into rows of other conversations.
 
 use onescribe::domain::{
-    ActionType, ChangeSeq, ChangeType, Command, Content, Context, Conversation, CountNo, CreationKey, Draft, Fact,
-    Facts, Kind, Message, MessageId, Outcome, Personal, Principal, Refusal, Seq, Timestamp, Touch,
+    ActionType, ChangeSeq, ChangeType, Command, Content, Context, Conversation, ConversationId, CountNo, CreationKey,
+    Draft, Fact, Facts, Kind, Message, MessageId, Outcome, Personal, Principal, Refusal, Seq, Timestamp, Touch,
 };
 use onescribe::storage::{Commit, DeviceCursor, Store};
 
@@ -28,8 +28,8 @@ impl Inbox {
         Self { held, owner }
     }
 
-    /// What these acts ask the store for, with what the store says.
-    async fn decide(&mut self, store: &dyn Store, acts: &[Personal]) -> (Vec<Outcome>, Option<Commit>) {
+    /// What these commands ask the store for, with what the store says.
+    async fn decide(&mut self, store: &dyn Store, commands: &[Command]) -> (Vec<Outcome>, Option<Commit>) {
         let mut facts = Facts::default();
         self.held.now += 1;
         loop {
@@ -42,9 +42,8 @@ impl Inbox {
             };
             let mut outcomes = Vec::new();
             let mut need = None;
-            for act in acts {
-                let (origin, act) = (origin(self.owner), act.clone());
-                match draft.decide(&Command::Personal { origin, act }, &mut context) {
+            for command in commands {
+                match draft.decide(command, &mut context) {
                     Ok(outcome) => outcomes.push(outcome),
                     Err(Refusal::Needs(fact)) => need = Some(fact),
                     Err(Refusal::Rejected(error)) => panic!("{error}"),
@@ -58,6 +57,20 @@ impl Inbox {
                 Some(Fact::Actionable(id, who)) => {
                     let found = store.actionable(id, who).await.unwrap();
                     facts.actionables.insert((id, who), found);
+                }
+                Some(Fact::Message(id)) => {
+                    let found = store.touchable(self.held.id, id).await.unwrap();
+                    facts.messages.insert(id, found);
+                }
+                Some(Fact::Notification(id)) => {
+                    facts.notifications.insert(id, store.notification(id).await.unwrap());
+                }
+                Some(Fact::Pending(who, key)) => {
+                    let found = store.pending_notification(who, &key).await.unwrap();
+                    facts.pending.insert((who, key), found);
+                }
+                Some(Fact::Ties(one, other)) => {
+                    facts.ties.insert((one, other), store.ties(one, other).await.unwrap());
                 }
                 Some(other) => panic!("{other:?}"),
                 None => {
@@ -77,7 +90,41 @@ impl Inbox {
     }
 
     pub(crate) async fn does(&mut self, store: &dyn Store, acts: &[Personal]) -> Vec<Outcome> {
-        let (outcomes, commit) = self.decide(store, acts).await;
+        let commands = self.commands(acts);
+        self.gets(store, &commands).await
+    }
+
+    /// What these acts ask the store for: nothing of it is stored yet.
+    pub(crate) async fn does_later(&mut self, store: &dyn Store, acts: &[Personal]) -> Commit {
+        let commands = self.commands(acts);
+        self.gets_later(store, &commands).await
+    }
+
+    /// As [`Inbox::gets`], but nothing of it is stored yet.
+    pub(crate) async fn gets_later(&mut self, store: &dyn Store, commands: &[Command]) -> Commit {
+        self.decide(store, commands).await.1.expect("something to commit")
+    }
+
+    pub(crate) fn id(&self) -> ConversationId {
+        self.held.id
+    }
+
+    /// What is decided next is decided then.
+    pub(crate) fn at(&mut self, now: i64) {
+        self.held.now = now;
+    }
+
+    fn commands(&self, acts: &[Personal]) -> Vec<Command> {
+        let command = |act: &Personal| Command::Personal {
+            origin: origin(self.owner),
+            act: act.clone(),
+        };
+        acts.iter().map(command).collect()
+    }
+
+    /// Whatever comes to the INBOX, as one commit.
+    pub(crate) async fn gets(&mut self, store: &dyn Store, commands: &[Command]) -> Vec<Outcome> {
+        let (outcomes, commit) = self.decide(store, commands).await;
         if let Some(commit) = commit {
             assert_eq!(store.writer().commit(std::slice::from_ref(&commit)).await, vec![Ok(())]);
             for event in &commit.events {
@@ -169,10 +216,10 @@ pub(crate) async fn b72_a_read_moves_the_position_of_its_reader_forward_only(fix
         "an agent of that number is another"
     );
     // Decided before BEN sends, stored after it.
-    let (_, late) = inbox.decide(store, &[read(&room, 5)]).await;
+    let late = inbox.does_later(store, &[read(&room, 5)]).await;
     room.commit(&mut *store.writer(), &[send(ANNA, "five", "x"), send(BEN, "mine", "x")])
         .await;
-    assert_eq!(store.writer().commit(&[late.unwrap()]).await, vec![Ok(())]);
+    assert_eq!(store.writer().commit(&[late]).await, vec![Ok(())]);
     assert_eq!(own(store, &room, BEN).await, (7, 6, 0, 0));
     let changes = store.changes_after(inbox.held.id, ChangeSeq::ZERO, 10).await.unwrap();
     let kinds: Vec<ChangeType> = changes.iter().map(|change| change.change_type).collect();
@@ -312,10 +359,10 @@ pub(crate) async fn settings_are_of_one_member_and_only_what_changes_is_written(
         marked_unread,
     };
     inbox.does(store, &[settings(Some(true), None, Some(true))]).await;
-    let (_, late) = inbox.decide(store, &[settings(None, Some(true), None)]).await;
+    let late = inbox.does_later(store, &[settings(None, Some(true), None)]).await;
     // Sending takes the mark away; settings that were decided before do not bring it back.
     room.commit(&mut *store.writer(), &[send(BEN, "mine", "x")]).await;
-    assert_eq!(store.writer().commit(&[late.unwrap()]).await, vec![Ok(())]);
+    assert_eq!(store.writer().commit(&[late]).await, vec![Ok(())]);
     let flags = async |who| {
         let own = store.seen(room.id, who).await.unwrap().unwrap().membership.unwrap();
         (own.muted, own.pinned, own.marked_unread)
@@ -395,7 +442,7 @@ pub(crate) async fn users_and_senders_who_move_the_same_rows_never_wait_in_a_cir
         for inbox in &mut inboxes {
             // What is above the head is cut to it.
             let acts: Vec<Personal> = rooms.iter().rev().map(|room| read(room, 3 + round)).collect();
-            owns.extend(inbox.decide(store, &acts).await.1);
+            owns.push(inbox.does_later(store, &acts).await);
         }
         let (mut one, mut other) = (store.writer(), store.writer());
         let (said, done) = tokio::join!(one.commit(&sends), other.commit(&owns));

@@ -169,6 +169,18 @@ macro_rules! contract {
                 a_delivery_is_tried_anew_when_the_operator_says_so,
                 old_deliveries_go_and_those_of_a_webhook_that_is_gone,
             }
+            notes::{
+                a_notification_comes_back_as_it_is_and_so_does_its_message,
+                notifications_are_listed_newest_first_by_state_without_what_is_hidden,
+                what_is_due_is_found_until_it_is_done,
+                what_was_carried_out_in_the_meantime_is_not_due_again,
+                what_ends_in_the_commit_that_brings_it_is_stored_as_it_ended,
+                what_is_deleted_for_everyone_leaves_no_word_of_its_notification,
+                contacts_are_of_both_and_listed_by_type_and_id,
+                a_block_is_known_to_whoever_loads_the_direct,
+                two_who_accept_each_other_at_once_never_wait_in_a_circle,
+                a_second_pending_one_with_the_same_key_is_fenced,
+            }
             nodes::{
                 two_nodes_get_different_workers,
                 of_20_claims_at_once_no_two_get_the_same,

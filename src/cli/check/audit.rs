@@ -5,8 +5,8 @@ use std::fmt;
 
 use crate::domain::chain::{chain_hash, content_hash, genesis};
 use crate::domain::{
-    ChangeSeq, ConversationId, CountNo, Digest, Head, KeyRecord, Kind, Message, MessageId, MessageStatus,
-    PrincipalType, Seq, Status,
+    ChangeSeq, ConversationId, CountNo, Digest, Head, KeyRecord, Kind, Message, MessageId, MessageStatus, MessageType,
+    Notification, PrincipalType, Seq, Status,
 };
 use crate::storage::{Ledger, MarkKind, Store, StoreResult, Stray};
 
@@ -47,6 +47,20 @@ impl Finding {
     }
 }
 
+impl Finding {
+    /// The row of a notification without the message that should tell it.
+    pub(super) fn untold(row: &Notification) -> Self {
+        Self {
+            conversation_id: Some(row.inbox_id),
+            seq: None,
+            what: format!(
+                "notification {} is told by no message of this inbox",
+                row.notification_id
+            ),
+        }
+    }
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.conversation_id {
@@ -72,6 +86,8 @@ pub(super) struct Counts {
     pub(super) reacted: u64,
     /// Events in the log for other systems.
     pub(super) events: u64,
+    /// Notifications, each beside its message.
+    pub(super) notifications: u64,
 }
 
 /// Reads one conversation and compares. On a live store a reading may see one thing before and the next after a
@@ -166,6 +182,7 @@ impl<'a> Reading<'a> {
                 self.message(message).await?;
             }
             self.keys(page).await?;
+            self.notifications(page).await?;
             if !above.is_empty() {
                 self.above_the_head().await?;
                 break;
@@ -229,8 +246,9 @@ impl<'a> Reading<'a> {
     }
 
     fn hashes(&mut self, message: &Message) {
-        // Other words than at first are no finding where the status says so.
-        if message.status == MessageStatus::Normal && content_hash(message.content.as_str()) != message.content_hash {
+        // Other words than at first are no finding where the status says so, and a notification is compared with its row.
+        let is_text = message.status == MessageStatus::Normal && !self.is_notification(message);
+        if is_text && content_hash(message.content.as_str()) != message.content_hash {
             self.find(Some(message.seq), "has other words than its content_hash says");
         }
         let base: Digest = if self.at.last_seq == Seq::ZERO {
@@ -286,6 +304,43 @@ impl<'a> Reading<'a> {
                 self.find(Some(message.seq), what);
             } else if records.is_empty() {
                 self.find(Some(message.seq), "is not found by its key (INV-IDEM-1)");
+            }
+        }
+        Ok(())
+    }
+
+    fn is_notification(&self, message: &Message) -> bool {
+        self.ledger.header.kind == Kind::Inbox && message.message_type == MessageType::Notification
+    }
+
+    /// A message of an INBOX says what the row of its notification says, and has the hash of what that was at first.
+    async fn notifications(&mut self, page: &[Message]) -> StoreResult<()> {
+        let told = page.iter().filter(|message| self.is_notification(message));
+        let told: Vec<&Message> = told
+            .filter(|message| message.status != MessageStatus::Deleted)
+            .collect();
+        if told.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<MessageId> = told.iter().map(|message| message.message_id).collect();
+        let rows = self.store.notifications_of(&ids).await?.into_iter();
+        let rows: HashMap<MessageId, Notification> = rows.map(|row| (row.notification_id, row)).collect();
+        for message in told {
+            let Some(row) = rows.get(&message.message_id).filter(|row| row.inbox_id == self.id) else {
+                self.find(Some(message.seq), "tells a notification that is not there");
+                continue;
+            };
+            if row.content() != message.content {
+                self.find(
+                    Some(message.seq),
+                    "says something else than the row of its notification",
+                );
+            }
+            if content_hash(row.first_content().as_str()) != message.content_hash {
+                self.find(
+                    Some(message.seq),
+                    "its notification is another than its content_hash says",
+                );
             }
         }
         Ok(())

@@ -10,9 +10,9 @@ use super::{Report, check};
 use crate::app::{self, Core, NewConversation, NoDelivery};
 use crate::config::{Config, SecretString};
 use crate::domain::{
-    Adding, ClientMessageId, Command, Content, ConversationId, Emoji, EventNo, HistoryVisibility, MessageType,
-    NoticeSet, Origin, Outcome, Posting, Principal, Send, Timestamp, Touch, Webhook, WebhookId, WebhookName, chain,
-    notice,
+    Adding, ClientMessageId, Command, Content, ConversationId, Create, CreationKey, Emoji, EventNo, HistoryVisibility,
+    Kind, MessageType, NoticeSet, NotificationAnswer, NotificationKey, NotificationKind, Notify, Origin, Outcome,
+    Personal, Posting, Principal, Send, Timestamp, Touch, Webhook, WebhookId, WebhookName, chain, notice,
 };
 use crate::storage::{EventCursor, Lag, Placement, Store, Unplaced};
 
@@ -336,6 +336,94 @@ fn every_kind_of_damage_is_found_and_named() {
             let named: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
             assert!(named.iter().any(|finding| finding.contains(expected)), "{statements}\n{named:#?}");
             assert!(named.iter().all(|finding| finding.starts_with(&place)), "{statements}\n{named:#?}");
+        }
+    });
+}
+
+/// The INBOX of somebody who was asked and has said no.
+async fn told(file: &Path) -> ConversationId {
+    let core = Core::start(&config(file), open(file).await, Arc::new(NoDelivery))
+        .await
+        .unwrap();
+    let (inbox, from) = (core.ids.conversation_id().unwrap(), Principal::user(2));
+    let create = Create {
+        origin: origin(1),
+        kind: Kind::Inbox,
+        title: None,
+        members: Vec::new(),
+        creation_key: Some(CreationKey::inbox(Principal::user(1))),
+        history_visibility: HistoryVisibility::Shared,
+        posting: Posting::All,
+        adding: Adding::Admins,
+    };
+    core.ask(inbox, Command::Create(create)).await.unwrap().unwrap();
+    let notify = Notify {
+        kind: NotificationKind::FriendRequest,
+        from,
+        key: NotificationKey::friend_request(from),
+        text: Some("hello".to_owned()),
+        conversation_id: None,
+        payload: None,
+        expires_at: None,
+    };
+    let Outcome::Notified(note) = core.ask(inbox, Command::Notify(notify)).await.unwrap().unwrap() else {
+        panic!("nobody was told");
+    };
+    let act = Personal::Answer {
+        notification_id: note.notification_id,
+        answer: NotificationAnswer::Decline,
+    };
+    let origin = origin(1);
+    core.ask(inbox, Command::Personal { origin, act })
+        .await
+        .unwrap()
+        .unwrap();
+    core.stop().await;
+    inbox
+}
+
+#[test]
+fn a_notification_and_its_message_are_held_to_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = folder.path().join("whole.db");
+    actix_rt::System::new().block_on(async {
+        let inbox = told(&whole).await;
+        let report_of_whole = report(&whole).await;
+        assert_eq!(report_of_whole.findings, []);
+        assert_eq!(report_of_whole.counts.notifications, 1);
+        let cases = [
+            (
+                "DELETE FROM im_notification",
+                "seq 1: tells a notification that is not there",
+            ),
+            (
+                "UPDATE im_notification SET state = 2",
+                "seq 1: says something else than the row",
+            ),
+            (
+                "UPDATE im_notification SET inbox_id = 7",
+                "seq 1: tells a notification that is not there",
+            ),
+            (
+                "UPDATE im_notification SET body = 'x'",
+                "seq 1: its notification is another than its content_hash says",
+            ),
+            (
+                "INSERT INTO im_notification SELECT 7, inbox_id, owner_type, owner_id, kind, from_type, from_id, body,
+                 conversation_id, payload, state, pending_key, read_at, created_at, updated_at, due_at
+                 FROM im_notification",
+                "notification 7 is told by no message",
+            ),
+        ];
+        for (number, (statements, expected)) in cases.iter().enumerate() {
+            let file = folder.path().join(format!("damaged-{number}.db"));
+            damage(&whole, &format!("VACUUM INTO '{}'", file.display())).await;
+            damage(&file, statements).await;
+            let report = report(&file).await;
+            let named: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
+            let expected = format!("conversation {inbox} {expected}").replace(" notification 7", ": notification 7");
+            let found = named.iter().any(|finding| finding.starts_with(&expected));
+            assert!(found, "{statements}\n{named:#?}");
         }
     });
 }

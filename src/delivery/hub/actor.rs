@@ -24,6 +24,8 @@ use crate::protocol::reply::{Pong, Push};
 pub const HUB_MAILBOX_MAX: usize = 16_384;
 /// How often the hub looks for silent and stuck sessions, unless the heartbeat asks for more.
 const TICK_MAX: Duration = Duration::from_secs(1);
+/// For so long after somebody has written it is remembered whether they may reach anybody there.
+const TYPING_KNOWN: Duration = Duration::from_secs(60);
 /// How often a sender's typing is passed on.
 const TYPING_EVERY: Duration = Duration::from_secs(1);
 
@@ -100,7 +102,7 @@ impl Hub {
         if self.index == 0 {
             self.shared
                 .typing
-                .retain(|_, at| now.duration_since(*at) < TYPING_EVERY);
+                .retain(|_, state| now.duration_since(state.at) < TYPING_KNOWN);
         }
     }
 
@@ -292,7 +294,7 @@ pub(in super::super) struct Typing {
 impl Handler<Typing> for Hub {
     type Result = ();
 
-    fn handle(&mut self, typing: Typing, _ctx: &mut Context<Self>) {
+    fn handle(&mut self, typing: Typing, ctx: &mut Context<Self>) {
         let conversation_id = typing.conversation_id;
         if !self.desk.roster.listens(typing.session, conversation_id) {
             return;
@@ -301,18 +303,42 @@ impl Handler<Typing> for Hub {
             return;
         };
         let principal = session.principal();
-        if !self.shared.may_type(principal, conversation_id, TYPING_EVERY) {
+        let Some(allowed) = self.shared.may_type(principal, conversation_id, TYPING_EVERY) else {
             return;
+        };
+        let fan = Arc::new(typing_of(session, conversation_id));
+        match allowed {
+            Some(true) => self.shared.spread_sheddable(&fan),
+            // They learn nothing of it.
+            Some(false) => {}
+            None => {
+                let shared = Arc::clone(&self.shared);
+                let look = async move {
+                    // Where the store does not answer, nobody misses it.
+                    let Ok(blocked) = shared.store.is_blocked_in(conversation_id, principal).await else {
+                        return;
+                    };
+                    if shared.learn_typing(principal, conversation_id, !blocked) && !blocked {
+                        shared.spread_sheddable(&fan);
+                    }
+                };
+                ctx.spawn(look.into_actor(self));
+            }
         }
-        let item = Item::Typing {
+    }
+}
+
+fn typing_of(session: &Session, conversation_id: ConversationId) -> Fan {
+    let principal = session.principal();
+    Fan {
+        conversation_id,
+        items: vec![Item::Typing {
             frame: wire::text(&Push::Typing {
                 conversation_id: conversation_id.get(),
                 principal: principal.into(),
             }),
             spare: (principal, session.device().clone()),
-        };
-        let items = vec![item];
-        self.shared.spread_sheddable(&Arc::new(Fan { conversation_id, items }));
+        }],
     }
 }
 

@@ -152,7 +152,7 @@ pub(super) struct Unnumbered {
     pub(super) device: Option<DeviceId>,
 }
 
-pub(super) fn principal_json(principal: Principal) -> String {
+pub(in crate::domain) fn principal_json(principal: Principal) -> String {
     format!(
         "{{\"type\":\"{}\",\"id\":\"{}\"}}",
         principal.kind.as_str(),

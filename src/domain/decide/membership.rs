@@ -29,6 +29,7 @@ impl Draft<'_> {
         if principals.len() > MEMBERS_MAX {
             return Err(DomainError::Forbidden("a group has at most 100,000 members").into());
         }
+        self.check_pair(create.kind, &principals, context)?;
         let role = |principal| {
             if is_group && principal == creator {
                 Role::Owner
@@ -78,15 +79,58 @@ impl Draft<'_> {
         let (header, head) = self.existing()?;
         let actor = self.member(origin.principal).ok_or(DomainError::NotAMember)?;
         policy::may_add(&header, &actor)?;
-        let new = distinct(
-            asked
-                .iter()
-                .copied()
-                .filter(|principal| self.member(*principal).is_none()),
-        );
+        let new = self.strangers(asked);
         if new.is_empty() {
             return Ok(Outcome::Changed(None));
         }
+        self.let_in(&new, "ADDED", head, origin, context)
+    }
+
+    /// Whom of `asked` the actor may invite. Whether they may join is judged once more when they do.
+    pub(super) fn invite(&self, origin: &Origin, asked: &[Principal]) -> Result<Outcome, Refusal> {
+        let (header, _) = self.existing()?;
+        let actor = self.member(origin.principal).ok_or(DomainError::NotAMember)?;
+        policy::may_add(&header, &actor)?;
+        Ok(Outcome::Invitable {
+            principals: self.strangers(asked),
+            title: header.title.clone(),
+        })
+    }
+
+    /// An invitation was accepted. The right to join is that of whoever invited.
+    pub(super) fn join(
+        &mut self,
+        member: Principal,
+        by: Principal,
+        context: &mut Context<'_>,
+    ) -> Result<Outcome, Refusal> {
+        let (header, head) = self.existing()?;
+        if self.member(member).is_some() {
+            return Ok(Outcome::Changed(None));
+        }
+        policy::may_join(&header, self.member(by).as_ref())?;
+        let origin = Origin {
+            principal: member,
+            device: None,
+        };
+        self.let_in(&[member], "JOINED", head, &origin, context)
+    }
+
+    /// Those who are no members yet, each once.
+    fn strangers(&self, asked: &[Principal]) -> Vec<Principal> {
+        let asked = asked.iter().copied();
+        distinct(asked.filter(|principal| self.member(*principal).is_none()))
+    }
+
+    /// Makes members of them.
+    fn let_in(
+        &mut self,
+        new: &[Principal],
+        reason: &str,
+        head: Head,
+        origin: &Origin,
+        context: &mut Context<'_>,
+    ) -> Result<Outcome, Refusal> {
         if self.member_count + new.len() > MEMBERS_MAX {
             return Err(DomainError::Forbidden("a group has at most 100,000 members").into());
         }
@@ -100,9 +144,9 @@ impl Draft<'_> {
         self.members
             .extend(members.iter().map(|member| (member.principal, Some(*member))));
         self.events.push(Event::MembersAdded { members });
-        let payload = members_payload(&new, "ADDED");
+        let payload = members_payload(new, reason);
         let change = self.change(ChangeType::MemberAdded, Some(payload), origin, context.now, None)?;
-        self.system_message(id, "member_added", origin.principal, &new, context.now)?;
+        self.system_message(id, "member_added", origin.principal, new, context.now)?;
         Ok(Outcome::Changed(Some(change)))
     }
 

@@ -10,12 +10,15 @@ mod append;
 mod header;
 mod marking;
 mod membership;
+mod notifying;
 mod personal;
 mod sending;
 #[cfg(test)]
 mod tests;
+mod ties;
 mod touch;
 
+pub(super) use append::principal_json;
 pub use membership::check_title;
 use sending::Authority;
 pub use sending::repeat;
@@ -29,7 +32,9 @@ use super::event::Event;
 use super::ids::{ClientMessageId, ConversationId, MessageId, Principal, Seq, Timestamp};
 use super::member::Member;
 use super::message::{KeyRecord, Message};
+use super::notification::{Notification, NotificationKey};
 use super::personal::{Action, Actionable, Position};
+use super::ties::Ties;
 
 /// The most members of a group.
 pub const MEMBERS_MAX: usize = 100_000;
@@ -58,6 +63,17 @@ pub enum Outcome {
     },
     /// The user's action as it is now, and the change of their INBOX; `None` where nothing had to change.
     Acted(Action, Option<Arc<Change>>),
+    /// The notification was made: somebody has been told.
+    Notified(Arc<Notification>),
+    /// The notification as it is now, and the change of its INBOX; `None` where nothing had to change.
+    Noted(Arc<Notification>, Option<Arc<Change>>),
+    /// Those who may be invited, and into what.
+    Invitable {
+        /// In the order asked, without members.
+        principals: Vec<Principal>,
+        /// Of the group.
+        title: Option<String>,
+    },
 }
 
 impl Outcome {
@@ -71,6 +87,8 @@ impl Outcome {
                 | Self::Touched(_, None)
                 | Self::Read { change: None, .. }
                 | Self::Acted(_, None)
+                | Self::Noted(_, None)
+                | Self::Invitable { .. }
         )
     }
 }
@@ -103,6 +121,12 @@ pub enum Fact {
     Position(ConversationId, Principal, Seq),
     /// A message anywhere that the principal wants to mark for themselves.
     Actionable(MessageId, Principal),
+    /// A notification anywhere.
+    Notification(MessageId),
+    /// The pending notification of this principal that has this key.
+    Pending(Principal, NotificationKey),
+    /// What is between these two, in this order.
+    Ties(Principal, Principal),
 }
 
 /// A message as a decision about it has to know it.
@@ -148,6 +172,12 @@ pub struct Facts {
     pub positions: HashMap<(ConversationId, Principal, Seq), Option<Position>>,
     /// `None` = no message that the principal could ever see.
     pub actionables: HashMap<(MessageId, Principal), Option<Actionable>>,
+    /// `None` = no such notification.
+    pub notifications: HashMap<MessageId, Option<Notification>>,
+    /// `None` = nothing of the kind is pending.
+    pub pending: HashMap<(Principal, NotificationKey), Option<Notification>>,
+    /// Two principals in order.
+    pub ties: HashMap<(Principal, Principal), Ties>,
 }
 
 /// What comes from outside into a decision.
@@ -173,6 +203,12 @@ pub struct Draft<'a> {
     touched: HashMap<MessageId, Touchable>,
     /// Of an INBOX: what its user has done in this draft.
     acts: personal::Acts,
+    /// Of an INBOX: what its user is told, as this draft leaves it.
+    notes: HashMap<MessageId, Arc<Notification>>,
+    /// What is between an INBOX's user and others, where this draft has changed it.
+    ties: HashMap<(Principal, Principal), Ties>,
+    /// Of a DIRECT: who blocks whom, where this draft has looked.
+    blockers: Option<Vec<Principal>>,
     /// Messages that this draft has pinned and unpinned.
     pins: (usize, usize),
     member_count: usize,
@@ -205,6 +241,9 @@ impl<'a> Draft<'a> {
             keys: HashMap::new(),
             touched: HashMap::new(),
             acts: personal::Acts::default(),
+            notes: HashMap::new(),
+            ties: HashMap::new(),
+            blockers: None,
             pins: (0, 0),
             member_count: base.map_or(0, |base| base.members.len()),
             events: Vec::new(),
@@ -240,6 +279,11 @@ impl<'a> Draft<'a> {
             Command::SendFor(send) => self.send(send, Authority::AdminKey, context),
             Command::AddMembers { origin, members } => self.add_members(origin, members, context),
             Command::Personal { origin, act } => self.personal(origin, act, context),
+            Command::Notify(notify) => self.notify(notify, context),
+            Command::Conclude(conclusion) => self.conclude(conclusion, context),
+            Command::Invite { origin, members } => self.invite(origin, members),
+            Command::Join { member, by } => self.join(*member, *by, context),
+            Command::HeedBlocks => self.heed_blocks(context),
             Command::RemoveMember { origin, target } => self.remove_member(origin, *target, context),
             Command::Touch {
                 origin,

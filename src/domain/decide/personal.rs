@@ -37,14 +37,14 @@ struct Place {
 }
 
 /// Who acts, and when.
-struct Actor<'a> {
-    origin: &'a Origin,
-    now: Timestamp,
+pub(super) struct Actor<'a> {
+    pub(super) origin: &'a Origin,
+    pub(super) now: Timestamp,
 }
 
 impl Actor<'_> {
     /// What the acting device is not told by its reply, it is told like every other.
-    fn untold(&self) -> Origin {
+    pub(super) fn untold(&self) -> Origin {
         Origin {
             device: None,
             ..self.origin.clone()
@@ -117,10 +117,7 @@ impl Draft<'_> {
                     marked_unread: *marked_unread,
                     cleared: None,
                 };
-                let position = position(&actor, *conversation_id, Seq::ZERO, context)?;
-                let place = self.acts.place(*conversation_id, &position);
-                let changed = self.set(&actor.untold(), &actor, *conversation_id, place, patch)?;
-                Ok(Outcome::Changed(changed))
+                self.settings(&actor, *conversation_id, patch, context)
             }
             Personal::Clear {
                 conversation_id,
@@ -161,7 +158,26 @@ impl Draft<'_> {
                 };
                 self.act(&actor, *message_id, *action_type, wanted, context)
             }
+            Personal::Answer {
+                notification_id,
+                answer,
+            } => self.answer(&actor, *notification_id, *answer, context),
+            Personal::Block { principal, blocked } => self.block(&actor, *principal, *blocked, context),
+            Personal::EndContact { principal } => self.end_contact(&actor, *principal, context),
         }
+    }
+
+    fn settings(
+        &mut self,
+        actor: &Actor<'_>,
+        id: ConversationId,
+        patch: SettingsPatch,
+        context: &Context<'_>,
+    ) -> Result<Outcome, Refusal> {
+        let position = position(actor, id, Seq::ZERO, context)?;
+        let place = self.acts.place(id, &position);
+        let changed = self.set(&actor.untold(), actor, id, place, patch)?;
+        Ok(Outcome::Changed(changed))
     }
 
     fn read(

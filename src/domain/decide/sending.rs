@@ -65,7 +65,10 @@ impl Draft<'_> {
         let (header, head) = self.existing()?;
         let member = self.member(sender);
         match authority {
-            Authority::Own => policy::may_send(&header, member.as_ref().ok_or(DomainError::NotAMember)?)?,
+            Authority::Own => {
+                policy::may_send(&header, member.as_ref().ok_or(DomainError::NotAMember)?)?;
+                self.not_blocked(sender, context)?;
+            }
             Authority::AdminKey => policy::may_send_for(&header, sender, member.as_ref())?,
         }
         if let Some(quoted) = send.quoted_message_id {

@@ -68,6 +68,9 @@ impl Draft<'_> {
             member,
             now: context.now,
         };
+        if brings_something(touch) {
+            self.not_blocked(origin.principal, context)?;
+        }
         match touch {
             Touch::Edit(content) => self.edit(&by, touchable, content),
             Touch::Recall { received_at, window_ms } => self.recall(&by, touchable, *received_at, *window_ms),
@@ -77,14 +80,19 @@ impl Draft<'_> {
         }
     }
 
-    /// The message as this draft has left it, else as the store has it.
-    fn touchable(&self, id: MessageId, context: &Context<'_>) -> Result<Option<Touchable>, Refusal> {
+    /// The message as this draft has left it, else as the store has it. One that was born in this draft is in no store.
+    pub(super) fn touchable(&self, id: MessageId, context: &Context<'_>) -> Result<Option<Touchable>, Refusal> {
         let fact = context.facts.messages.get(&id);
-        let mut fact = fact.ok_or(Refusal::Needs(Fact::Message(id)))?.clone();
-        if let (Some(fact), Some(touched)) = (fact.as_mut(), self.touched.get(&id)) {
-            fact.annotated = touched.annotated.clone();
+        let drafted = self.touched.get(&id);
+        match (fact.map(Option::as_ref), drafted) {
+            (None, None) => Err(Refusal::Needs(Fact::Message(id))),
+            (Some(Some(fact)), Some(touched)) => Ok(Some(Touchable {
+                annotated: touched.annotated.clone(),
+                ..fact.clone()
+            })),
+            (Some(fact), None) => Ok(fact.cloned()),
+            (_, Some(touched)) => Ok(Some(touched.clone())),
         }
-        Ok(fact)
     }
 
     fn edit(&mut self, by: &Toucher<'_>, touchable: Touchable, content: &Content) -> Result<Outcome, Refusal> {
@@ -221,6 +229,15 @@ impl Draft<'_> {
             head.last_message_seq = newest;
         }
         Ok(head.last_message_seq)
+    }
+}
+
+/// Does it put something new before the other one of a DIRECT, who may have blocked the actor? What was there can always
+/// be taken back.
+const fn brings_something(touch: &Touch) -> bool {
+    match touch {
+        Touch::Edit(_) | Touch::React { added: true, .. } | Touch::Pin(true) => true,
+        Touch::Recall { .. } | Touch::Delete | Touch::React { added: false, .. } | Touch::Pin(false) => false,
     }
 }
 

@@ -11,9 +11,10 @@ use super::MemoryStore;
 use super::tables::{ConversationRow, Tables};
 use crate::domain::conversation::RecentKeys;
 use crate::domain::{
-    Conversation, ConversationId, CreationKey, Header, Member, Membership, Message, Principal, PrincipalType, Seq,
+    Conversation, ConversationId, CreationKey, Header, Kind, Member, Members, Membership, Message, Principal,
+    PrincipalType, Seq,
 };
-use crate::storage::{ConversationStore, ListPosition, MemberPosition, Seen, StoreError, StoreResult};
+use crate::storage::{ConversationStore, ListPosition, MemberPosition, Seen, StoreError, StoreResult, pair_of};
 
 /// Pinned ones first, then the latest activity, then the higher id: ascending by this.
 type ListOrder = (Reverse<bool>, Reverse<i64>, Reverse<ConversationId>);
@@ -68,7 +69,7 @@ fn mentions_above(tables: &Tables, row: &ConversationRow, viewer: Principal, flo
     u64::try_from(mentions.count()).unwrap_or(u64::MAX)
 }
 
-fn load(row: &ConversationRow) -> StoreResult<Conversation> {
+fn load(tables: &Tables, row: &ConversationRow) -> StoreResult<Conversation> {
     let newest = row.messages.last_key_value().map_or(Seq::ZERO, |(seq, _)| *seq);
     if newest != row.head.last_seq {
         return Err(StoreError::Inconsistent(format!(
@@ -77,11 +78,15 @@ fn load(row: &ConversationRow) -> StoreResult<Conversation> {
         )));
     }
     let members = row.members.values().filter(|member| member.present);
+    let members: Members = members.map(|row| row.membership.member).collect();
+    let ties = pair_of(&row.header, &members).map(|(one, other)| tables.notes.ties(one, other));
+    let blockers = ties.unwrap_or_default().blockers;
     Ok(Conversation {
         header: Arc::clone(&row.header),
         head: row.head,
-        members: members.map(|row| row.membership.member).collect(),
+        members,
         recent: RecentKeys::default(),
+        blockers: blockers.into_iter().map(|(blocker, _)| blocker).collect(),
     })
 }
 
@@ -125,7 +130,7 @@ fn members(row: &ConversationRow, after: Option<MemberPosition>, limit: u32) -> 
 #[async_trait]
 impl ConversationStore for MemoryStore {
     async fn load(&self, id: ConversationId) -> StoreResult<Option<Conversation>> {
-        self.call(|tables| tables.conversations.get(&id).map(load).transpose())
+        self.call(|tables| tables.conversations.get(&id).map(|row| load(tables, row)).transpose())
             .await?
     }
 
@@ -167,6 +172,18 @@ impl ConversationStore for MemoryStore {
         self.call(|tables| {
             let row = tables.conversations.get(&id)?;
             Some((Header::clone(&row.header), row.present(viewer).copied()))
+        })
+        .await
+    }
+
+    async fn is_blocked_in(&self, id: ConversationId, principal: Principal) -> StoreResult<bool> {
+        self.call(|tables| {
+            let row = tables
+                .conversations
+                .get(&id)
+                .filter(|row| row.header.kind == Kind::Direct);
+            let mut members = row.into_iter().flat_map(|row| row.members.keys());
+            members.any(|other| tables.notes.ties(*other, principal).is_blocked_by(*other) && *other != principal)
         })
         .await
     }

@@ -8,6 +8,7 @@
 mod conversations;
 mod events;
 mod messages;
+mod notes;
 mod personal;
 mod rest;
 mod sync;

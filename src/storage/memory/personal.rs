@@ -99,7 +99,9 @@ fn position(tables: &Tables, id: ConversationId, principal: Principal, seq: Seq)
     let membership = *row.present(principal)?;
     let at = seq.min(row.head.last_seq);
     let floor = at.max(membership.last_read_seq).max(membership.cleared_seq);
-    let other = |other: &&Principal| **other != principal && row.header.kind == Kind::Direct;
+    let other = |other: &&Principal| {
+        **other != principal && row.header.kind == Kind::Direct && !tables.notes.ties(principal, **other).is_blocked()
+    };
     Some(Position {
         membership,
         peer: row.members.keys().find(other).copied(),

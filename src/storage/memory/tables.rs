@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::events::EventTables;
+use super::notes::NoteTables;
 use super::personal::ActionRow;
 use super::webhooks::WebhookTables;
 use crate::domain::{
@@ -26,6 +27,7 @@ pub(super) struct Tables {
     pub(super) workers: BTreeMap<u16, WorkerRow>,
     pub(super) settings: BTreeMap<String, String>,
     pub(super) actions: BTreeMap<(Principal, ActionType, MessageId), ActionRow>,
+    pub(super) notes: NoteTables,
     pub(super) events: EventTables,
     pub(super) webhooks: WebhookTables,
 }
@@ -83,7 +85,9 @@ impl Tables {
                 row.apply(event);
             }
             self.apply_personal(event);
+            self.notes.apply(event);
         }
+        self.forget_deleted_notes(commit);
         if let Some(row) = self.conversations.get_mut(&id) {
             row.header = Arc::clone(&commit.header);
             row.head = commit.head;
@@ -220,7 +224,16 @@ impl ConversationRow {
                 }
             }
             // Rows of other conversations: see `personal`.
-            Event::ReadMoved { .. } | Event::SettingsChanged { .. } | Event::ActionChanged { .. } => {}
+            Event::ReadMoved { .. }
+            | Event::SettingsChanged { .. }
+            | Event::ActionChanged { .. }
+            // See `notes`.
+            | Event::Notified { .. }
+            | Event::NotificationChanged { .. }
+            | Event::ContactMade { .. }
+            | Event::ContactEnded { .. }
+            | Event::BlockChanged { .. }
+            | Event::BlocksHeeded { .. } => {}
             Event::Changed { change, .. } => {
                 self.changes.insert(change.change_seq, Arc::clone(change));
             }

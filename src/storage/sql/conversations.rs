@@ -13,7 +13,8 @@ use crate::domain::{
     Conversation, ConversationId, CreationKey, Header, Marked, Member, Members, Membership, Message, Principal, Seq,
 };
 use crate::storage::{
-    ConversationStore, ListPosition, MemberPosition, MessageStore as _, Seen, StoreError, StoreResult,
+    ConversationStore, ListPosition, MemberPosition, MessageStore as _, Seen, StoreError, StoreResult, TieStore as _,
+    pair_of,
 };
 
 sql_impl! {
@@ -107,7 +108,12 @@ impl ConversationStore for SqlStore {
         };
         let rows = query.bind(id.get()).fetch(&self.pool);
         let members = bounded(rows.try_fold(Ok(Members::for_about(member_count)), add)).await??;
-        Ok(Some(Conversation { header, head, members, recent: RecentKeys::default() }))
+        // The blocks come last: whoever blocks from here on tells the writer.
+        let blockers = match pair_of(&header, &members) {
+            Some((one, other)) => self.ties(one, other).await?.blockers.into_iter().map(|(blocker, _)| blocker).collect(),
+            None => Vec::new(),
+        };
+        Ok(Some(Conversation { header, head, members, recent: RecentKeys::default(), blockers }))
     }
 
     async fn by_creation_key(&self, key: &CreationKey) -> StoreResult<Option<ConversationId>> {
@@ -195,6 +201,16 @@ impl ConversationStore for SqlStore {
         let header = columns.header()?;
         columns.head()?;
         Ok(Some((header, columns.maybe_membership()?)))
+    }
+
+    async fn is_blocked_in(&self, id: ConversationId, principal: Principal) -> StoreResult<bool> {
+        let query = sqlx::query(sql!(
+            "SELECT r.principal_id FROM im_conversation c JOIN im_member r ON r.conversation_id = c.conversation_id
+             JOIN im_block b ON b.owner_type = r.principal_type AND b.owner_id = r.principal_id
+             AND b.other_type = ? AND b.other_id = ? WHERE c.conversation_id = ? AND c.kind = 1"
+        ));
+        let query = query.bind(principal.kind.code()).bind(principal.id).bind(id.get());
+        Ok(bounded(query.fetch_optional(&self.pool)).await?.is_some())
     }
 
     async fn ids_of(&self, principal: Principal) -> StoreResult<Vec<ConversationId>> {

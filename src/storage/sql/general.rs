@@ -8,9 +8,10 @@ use super::commit::WriteError;
 use super::dialect::Dialect;
 use super::marks::{mark_changed, remove_marks, store_pin, store_reaction};
 use super::mentions::store_mentions;
+use super::notifications::{forget_notification, insert_notification, update_notification};
 use crate::domain::{
     Change, ChangeSeq, Content, ConversationId, CountNo, CreationKey, Event, Header, Member, Message, MessageId,
-    Principal, PrincipalType, Role, Seq, Timestamp,
+    MessageStatus, Principal, PrincipalType, Role, Seq, Timestamp,
 };
 use crate::storage::{Commit, CommitError};
 
@@ -49,10 +50,18 @@ async fn store_general(connection: &mut DB::Connection, group: &[&Commit]) -> Re
                     store_pin::<DB>(connection, message, (*principal, *at), *pinned).await?;
                 }
                 Event::Changed { change, .. } => changes.push(change),
+                Event::Notified { notification } => insert_notification::<DB>(connection, notification).await?,
+                Event::NotificationChanged { notification } => {
+                    update_notification::<DB>(connection, notification).await?;
+                }
                 Event::MessageSent { .. }
                 | Event::ReadMoved { .. }
                 | Event::SettingsChanged { .. }
-                | Event::ActionChanged { .. } => {}
+                | Event::ActionChanged { .. }
+                | Event::ContactMade { .. }
+                | Event::ContactEnded { .. }
+                | Event::BlockChanged { .. }
+                | Event::BlocksHeeded { .. } => {}
             }
         }
         if let Some(header) = newest {
@@ -64,6 +73,14 @@ async fn store_general(connection: &mut DB::Connection, group: &[&Commit]) -> Re
     }
     for part in changes.chunks(ROWS_PER_STATEMENT) {
         insert_changes::<DB>(connection, part).await?;
+    }
+    // Behind the changes: what those of this very batch say of it goes, too.
+    for event in group.iter().flat_map(|commit| &commit.events) {
+        if let Event::MessageChanged { message, .. } = event
+            && message.status == MessageStatus::Deleted
+        {
+            forget_notification::<DB>(connection, message).await?;
+        }
     }
     Ok(())
 }

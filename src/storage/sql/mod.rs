@@ -27,6 +27,7 @@ mod mentions;
 mod messages;
 mod mysql;
 mod nodes;
+mod notifications;
 mod pages;
 mod personal;
 mod placing;
@@ -37,6 +38,7 @@ mod sends;
 mod settings;
 mod sqlite;
 mod sync;
+mod ties;
 mod webhooks;
 
 use std::future::Future;

@@ -8,6 +8,7 @@ use sqlx::QueryBuilder;
 use super::commit::WriteError;
 use super::dialect::Dialect;
 use super::rows::Columns;
+use super::ties::{end_contact, heed_blocks, make_contact, set_block};
 use super::{SqlStore, bounded};
 use crate::domain::{
     Action, ActionType, Actionable, Content, ConversationId, CountNo, Event, Kind, Membership, MessageId,
@@ -37,7 +38,13 @@ pub(super) fn is_personal(commit: &Commit) -> bool {
     let own = |event: &Event| {
         matches!(
             event,
-            Event::ReadMoved { .. } | Event::SettingsChanged { .. } | Event::ActionChanged { .. }
+            Event::ReadMoved { .. }
+                | Event::SettingsChanged { .. }
+                | Event::ActionChanged { .. }
+                | Event::ContactMade { .. }
+                | Event::ContactEnded { .. }
+                | Event::BlockChanged { .. }
+                | Event::BlocksHeeded { .. }
         )
     };
     commit.events.iter().any(own)
@@ -93,8 +100,17 @@ async fn store_personal(connection: &mut DB::Connection, group: &[&Commit]) -> R
         set_flags::<DB>(connection, id, principal, &row.patch).await?;
     }
     for event in group.iter().flat_map(|commit| &commit.events) {
-        if let Event::ActionChanged { principal, action } = event {
-            put_action::<DB>(connection, *principal, action).await?;
+        match event {
+            Event::ActionChanged { principal, action } => put_action::<DB>(connection, *principal, action).await?,
+            Event::ContactMade { one, other, request, at } => {
+                make_contact::<DB>(connection, (*one, *other), *request, *at).await?;
+            }
+            Event::ContactEnded { one, other } => end_contact::<DB>(connection, *one, *other).await?,
+            Event::BlockChanged { owner, other, at, blocked } => {
+                set_block::<DB>(connection, (*owner, *other), *at, *blocked).await?;
+            }
+            Event::BlocksHeeded { pair: (one, other), .. } => heed_blocks::<DB>(connection, *one, *other).await?,
+            _ => {}
         }
     }
     Ok(())
@@ -204,13 +220,17 @@ fn action_from(columns: &mut Columns<'_, DB>) -> StoreResult<Action> {
 
 sql_impl! {
 impl SqlStore {
-    /// The other one of a pair.
+    /// The other one of a pair; none where one of the two has blocked the other.
     async fn peer(&self, id: ConversationId, principal: Principal) -> StoreResult<Option<Principal>> {
         let query = sqlx::query(sql!(
-            "SELECT principal_type, principal_id FROM im_member WHERE conversation_id = ? AND status = 1
-             AND (principal_type <> ? OR principal_id <> ?) LIMIT 1"
+            "SELECT r.principal_type, r.principal_id FROM im_member r WHERE r.conversation_id = ? AND r.status = 1
+             AND (r.principal_type <> ? OR r.principal_id <> ?) AND NOT EXISTS (SELECT 1 FROM im_block b
+             WHERE b.owner_type = r.principal_type AND b.owner_id = r.principal_id AND b.other_type = ? AND b.other_id = ?)
+             AND NOT EXISTS (SELECT 1 FROM im_block b WHERE b.owner_type = ? AND b.owner_id = ?
+             AND b.other_type = r.principal_type AND b.other_id = r.principal_id) LIMIT 1"
         ));
-        let query = query.bind(id.get()).bind(principal.kind.code()).bind(principal.id);
+        let (kind, number) = (principal.kind.code(), principal.id);
+        let query = query.bind(id.get()).bind(kind).bind(number).bind(kind).bind(number).bind(kind).bind(number);
         let row = bounded(query.fetch_optional(&self.pool)).await?;
         row.map(|row| Columns::<DB>::new(&row).principal()).transpose()
     }

@@ -221,6 +221,10 @@ impl Columns<'r> {
         text_of(self.get()?, "a key")
     }
 
+    pub(super) fn maybe_key(&mut self) -> StoreResult<Option<String>> {
+        self.get::<Option<Vec<u8>>>()?.map(|bytes| text_of(bytes, "a key")).transpose()
+    }
+
     pub(super) fn time(&mut self) -> StoreResult<Timestamp> {
         Ok(Timestamp::from_millis(self.get()?))
     }

@@ -39,7 +39,7 @@ pub(super) struct Sends<'a> {
 }
 
 impl<'a> Sends<'a> {
-    /// `commits` must be sorted by conversation. Events other than messages are not looked at.
+    /// `commits` must be sorted by conversation.
     pub(super) fn of(commits: &[&'a Commit]) -> Self {
         let mut sends = Self::default();
         let mut reads = BTreeMap::new();
@@ -52,7 +52,14 @@ impl<'a> Sends<'a> {
                     member_count: i64::try_from(commit.member_count).unwrap_or(i64::MAX),
                 });
             }
+            let first = sends.messages.len();
             for event in &commit.events {
+                if let Event::MessageChanged { message, .. } = event {
+                    // One that was sent in this very commit is stored as it is at its end.
+                    let own = sends.messages.iter_mut().skip(first);
+                    own.filter(|sent| sent.message_id == message.message_id)
+                        .for_each(|sent| *sent = message);
+                }
                 if let Event::MessageSent { message, .. } = event {
                     sends.messages.push(message);
                     if message.sender.kind != PrincipalType::System {

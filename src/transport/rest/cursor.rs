@@ -51,10 +51,7 @@ pub(super) fn of_members(conversation_id: ConversationId, position: &MemberPosit
 /// The inverse of [`of_members`].
 pub(super) fn members(conversation_id: ConversationId, cursor: &str) -> Result<MemberPosition, InvalidField> {
     let [joined_seq, kind, id] = read(&format!("members/{conversation_id}"), cursor)?;
-    let kind = i16::try_from(kind)
-        .ok()
-        .and_then(PrincipalType::from_code)
-        .ok_or(FOREIGN)?;
+    let kind = principal_type(kind)?;
     Ok(MemberPosition {
         joined_seq: Seq::new(joined_seq),
         principal: Principal { kind, id },
@@ -90,6 +87,54 @@ pub(super) fn pins(conversation_id: ConversationId, cursor: &str) -> Result<PinP
         pinned_at: Timestamp::from_millis(pinned_at),
         message_id: MessageId::new(id).ok_or(FOREIGN)?,
     })
+}
+
+/// Of `GET /v1/notifications`.
+pub(super) fn of_notifications(last: MessageId) -> String {
+    mark("notifications", [last.get(), 0, 0])
+}
+
+/// The inverse of [`of_notifications`].
+pub(super) fn notifications(cursor: &str) -> Result<MessageId, InvalidField> {
+    let [id, ..] = read("notifications", cursor)?;
+    MessageId::new(id).ok_or(FOREIGN)
+}
+
+/// Of `GET /v1/contacts`.
+pub(super) fn of_contacts(last: Principal) -> String {
+    of_principal("contacts", last)
+}
+
+/// The inverse of [`of_contacts`].
+pub(super) fn contacts(cursor: &str) -> Result<Principal, InvalidField> {
+    principal("contacts", cursor)
+}
+
+/// Of `GET /v1/me/blocks`.
+pub(super) fn of_blocks(last: Principal) -> String {
+    of_principal("blocks", last)
+}
+
+/// The inverse of [`of_blocks`].
+pub(super) fn blocks(cursor: &str) -> Result<Principal, InvalidField> {
+    principal("blocks", cursor)
+}
+
+fn of_principal(list: &str, last: Principal) -> String {
+    mark(list, [i64::from(last.kind.code()), last.id, 0])
+}
+
+fn principal(list: &str, cursor: &str) -> Result<Principal, InvalidField> {
+    let [kind, id, _] = read(list, cursor)?;
+    Ok(Principal {
+        kind: principal_type(kind)?,
+        id,
+    })
+}
+
+fn principal_type(code: i64) -> Result<PrincipalType, InvalidField> {
+    let kind = i16::try_from(code).ok().and_then(PrincipalType::from_code);
+    kind.ok_or(FOREIGN)
 }
 
 /// Of `GET /v1/me/devices`: a name may have characters that a query string has to encode, so it is told in hex.
@@ -206,6 +251,11 @@ mod tests {
             message_id: MessageId::new(i64::MAX).unwrap(),
         };
         assert_eq!(pins(id(1), &of_pins(id(1), &position)), Ok(position));
+        let last = Principal::agent(i64::MAX);
+        assert_eq!(contacts(&of_contacts(last)), Ok(last));
+        assert_eq!(blocks(&of_blocks(last)), Ok(last));
+        let last = MessageId::new(i64::MAX).unwrap();
+        assert_eq!(notifications(&of_notifications(last)), Ok(last));
         for name in ["a", "phone.1 & co%", &"~".repeat(64)] {
             let device = DeviceId::parse(name).unwrap();
             assert_eq!(devices(&of_devices(&device)), Ok(device));

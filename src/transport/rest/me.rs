@@ -2,19 +2,15 @@
 
 use actix_web::web::{Data, Payload};
 use actix_web::{HttpRequest, HttpResponse};
-use serde::Serialize;
 
 use super::query::{Query, device_id};
-use super::reply::ok;
+use super::reply::{Done, ok};
 use super::{Caller, Problem, Rest, cursor};
 use crate::protocol::fields::Fields;
 use crate::protocol::rest::{List, acknowledgement};
 use crate::protocol::sync::{Device, Unread, UnreadTotal};
 use crate::service::DeviceCursor;
 use crate::transport::limits::body;
-
-#[derive(Serialize)]
-struct Done {}
 
 /// `POST /v1/me/acks {device_id, acks}`
 pub(super) async fn acknowledge(

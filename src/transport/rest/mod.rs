@@ -6,6 +6,7 @@
 mod actions;
 mod admin;
 mod caller;
+mod contacts;
 mod conversations;
 mod cursor;
 mod events;
@@ -15,6 +16,7 @@ mod marks;
 mod me;
 mod members;
 mod messages;
+mod notifications;
 mod own;
 mod problem;
 mod query;
@@ -38,7 +40,9 @@ use crate::clock::Clock;
 use crate::delivery::Delivery;
 use crate::domain::Code;
 use crate::relay::{Feed, Webhooks};
-use crate::service::{Conversations, Devices, Health, Inbox, Messages, Principals, ServiceError, Sync, Users};
+use crate::service::{
+    Contacts, Conversations, Devices, Health, Inbox, Messages, Notifications, Principals, ServiceError, Sync, Users,
+};
 
 /// What the REST door needs; `app` makes one and shares it with all workers.
 pub struct Rest {
@@ -56,6 +60,10 @@ pub struct Rest {
     pub devices: Arc<Devices>,
     /// What users do for themselves.
     pub inbox: Arc<Inbox>,
+    /// Friend requests, invitations, and what becomes of them.
+    pub notifications: Arc<Notifications>,
+    /// Contacts and blocks.
+    pub contacts: Arc<Contacts>,
     /// Catching up.
     pub sync: Arc<Sync>,
     /// For load balancers.
@@ -130,8 +138,6 @@ pub fn routes(rest: Arc<Rest>) -> impl FnOnce(&mut ServiceConfig) + Clone {
             )
             .service(web::resource("/v1/messages/{message_id}/forward").post(forward::forward))
             .service(web::resource("/v1/conversations/{conversation_id}/pins").get(marks::pins))
-            .service(web::resource("/v1/me").get(users::own).patch(users::change_own))
-            .service(web::resource("/v1/users/{type}/{id}").get(users::get))
             .service(web::resource("/v1/conversations/{conversation_id}/me").put(own::settings_of))
             .service(web::resource("/v1/conversations/{conversation_id}/clear").post(own::clear))
             .service(web::resource("/v1/conversations/{conversation_id}/read").post(own::read))
@@ -147,9 +153,31 @@ pub fn routes(rest: Arc<Rest>) -> impl FnOnce(&mut ServiceConfig) + Clone {
             .service(web::resource("/v1/me/devices/{device_id}").delete(me::forget_device))
             .service(web::resource("/v1/me/unread").get(me::unread))
             .service(web::resource(["/v1/sync", "/v1/syncMessages"]).post(sync::sync))
+            .configure(among_people)
             .configure(admin::routes)
             .default_service(web::to(nowhere));
     }
+}
+
+/// What people have to do with each other outside conversations.
+fn among_people(config: &mut ServiceConfig) {
+    config
+        .service(web::resource("/v1/me").get(users::own).patch(users::change_own))
+        .service(web::resource("/v1/users/{type}/{id}").get(users::get))
+        .service(web::resource("/v1/contacts/requests").post(notifications::request))
+        .service(web::resource("/v1/contacts").get(contacts::list))
+        .service(web::resource("/v1/contacts/{type}/{id}").delete(contacts::end))
+        .service(web::resource("/v1/me/blocks").get(contacts::blocks))
+        .service(
+            web::resource("/v1/me/blocks/{type}/{id}")
+                .put(contacts::block)
+                .delete(contacts::unblock),
+        )
+        .service(web::resource("/v1/conversations/{conversation_id}/invites").post(notifications::invite))
+        .service(web::resource("/v1/notifications").get(notifications::list))
+        .service(web::resource("/v1/notifications/{notification_id}/accept").post(notifications::accept))
+        .service(web::resource("/v1/notifications/{notification_id}/decline").post(notifications::decline))
+        .service(web::resource("/v1/notifications/{notification_id}/read").post(notifications::read));
 }
 
 async fn nowhere() -> Result<&'static str, Problem> {

@@ -53,6 +53,11 @@ pub(super) fn message_id(request: &HttpRequest) -> Result<MessageId, DomainError
     MessageId::parse(segment(request, "message_id")).ok_or(DomainError::NotFound("no such message"))
 }
 
+/// `{notification_id}` of the path.
+pub(super) fn notification_id(request: &HttpRequest) -> Result<MessageId, DomainError> {
+    MessageId::parse(segment(request, "notification_id")).ok_or(DomainError::NotFound("no such notification"))
+}
+
 /// `{action_type}` of the path.
 pub(super) fn action_type(request: &HttpRequest) -> Result<ActionType, InvalidField> {
     action(segment(request, "action_type"))

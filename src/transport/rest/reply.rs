@@ -8,6 +8,10 @@ use serde::Serialize;
 use super::Problem;
 use crate::service::ServiceError;
 
+/// Done, and there is nothing more to say: `{}`.
+#[derive(Serialize)]
+pub(super) struct Done {}
+
 /// A JSON body with this status.
 ///
 /// # Errors

@@ -20,6 +20,19 @@ async fn fill(stage: &Stage<'_>, owner: &Caller) {
             .await
             .ok(200);
     }
+    for number in [21, 22, 23] {
+        let friend = stage.world.user(number);
+        let asked = friend
+            .post("/v1/contacts/requests", &json!({"to": owner.principal}))
+            .await
+            .ok(201);
+        let id = id_of(&asked, "notification_id");
+        owner
+            .post(&format!("/v1/notifications/{id}/accept"), &json!({}))
+            .await
+            .ok(200);
+        owner.set(&format!("/v1/me/blocks/AGENT/{number}")).await.ok(200);
+    }
     for device in ["phone", "desk & co", "%"] {
         let body = json!({"device_id": device});
         owner.post("/v1/sync", &body).await.ok(200);
@@ -63,11 +76,14 @@ async fn every_list_shows_everything_once_by_limit_and_cursor_and_refuses_what_i
     let lists = lists(&stage, &owner).await;
     let names: Vec<&str> = lists.keys().map(String::as_str).collect();
     let expected = [
+        "GET /v1/contacts",
         "GET /v1/conversations",
         "GET /v1/conversations/{conversation_id}/members",
         "GET /v1/conversations/{conversation_id}/pins",
         "GET /v1/me/actions",
+        "GET /v1/me/blocks",
         "GET /v1/me/devices",
+        "GET /v1/notifications",
     ];
     assert_eq!(names, expected, "a new list is named here");
     let mut cursors = Vec::new();

@@ -66,12 +66,23 @@ const EX_MEMBER: u64 = 4;
 const PEER: u64 = 5;
 const NEW: u64 = 6;
 const STRANGER: u64 = 9;
+/// Those who have asked OWNER to be a contact are counted from here.
+const ASKS_FIRST: u64 = 1_000;
 
-/// A group of OWNER, ADMIN, MEMBER and a peer; EX_MEMBER was in it, and MEMBER has said something.
+/// 0, 1, 2 …
+fn next() -> u32 {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// A group of OWNER, ADMIN, MEMBER and a peer; EX_MEMBER was in it, and MEMBER has said something. Somebody has asked
+/// OWNER to be a contact.
 pub(crate) struct Stage<'w> {
     pub(crate) world: &'w World,
     pub(crate) room: String,
     message: String,
+    notification: String,
 }
 
 impl<'w> Stage<'w> {
@@ -85,7 +96,18 @@ impl<'w> Stage<'w> {
             .ok(200);
         let message = id_of(&member.say(&room, "inner secret").await, "message_id");
         owner.delete(&format!("{path}/{EX_MEMBER}")).await.ok(200);
-        Self { world, room, message }
+        // From somebody new each time: who was answered need not be asked again.
+        let asks = world.user(ASKS_FIRST + u64::from(next()));
+        let asked = asks
+            .post("/v1/contacts/requests", &json!({"to": owner.principal}))
+            .await;
+        let notification = id_of(&asked.ok(201), "notification_id");
+        Self {
+            world,
+            room,
+            message,
+            notification,
+        }
     }
 
     pub(crate) fn caller(&self, who: Who) -> Caller {
@@ -107,14 +129,13 @@ impl<'w> Stage<'w> {
 
     /// Puts what is meant into the place of its name.
     pub(crate) fn fill(&self, template: &str) -> String {
-        use std::sync::atomic::{AtomicU32, Ordering};
-        static KEYS: AtomicU32 = AtomicU32::new(0);
         let new = self.world.user(NEW).principal.to_string();
-        let key = format!("key-{}", KEYS.fetch_add(1, Ordering::Relaxed));
+        let key = format!("key-{}", next());
         let peer = PEER.to_string();
         let filled = [
             ("{conversation_id}", self.room.as_str()),
             ("{message_id}", &self.message),
+            ("{notification_id}", &self.notification),
             ("{type}", "USER"),
             ("{id}", &peer),
             ("{peer}", &self.peer().principal.to_string()),

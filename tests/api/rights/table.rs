@@ -57,6 +57,8 @@ const OWNER: [Outcome; 7] = [
 ];
 /// Whoever sees the message: to others there is none.
 const SEES_IT: [Outcome; 7] = [NotFound, NotFound, Ok, Ok, Ok, NotFound, Unauthenticated];
+/// Who is told by the notification: to others there is none.
+const ITS_OWNER: [Outcome; 7] = [NotFound, NotFound, NotFound, NotFound, Ok, NotFound, Unauthenticated];
 /// Its sender, who is MEMBER.
 const SENDER: [Outcome; 7] = [NotFound, NotFound, Ok, Forbidden, Forbidden, NotFound, Unauthenticated];
 /// Admins, the owner and the operator.
@@ -110,6 +112,21 @@ pub(crate) const CALLS: &[Call] = &[
         ADMINS,
     ),
     row("DELETE /v1/conversations/{conversation_id}", "", OWNER),
+    row(
+        "POST /v1/conversations/{conversation_id}/invites",
+        r#"{"to": [{new}]}"#,
+        ADMINS,
+    ),
+    row("POST /v1/contacts/requests", r#"{"to": {new}}"#, ANYBODY),
+    row("GET /v1/contacts", "", ANYBODY),
+    row("DELETE /v1/contacts/{type}/{id}", "", ANYBODY),
+    row("GET /v1/me/blocks", "", ANYBODY),
+    row("PUT /v1/me/blocks/{type}/{id}", "", ANYBODY),
+    row("DELETE /v1/me/blocks/{type}/{id}", "", ANYBODY),
+    row("GET /v1/notifications", "", ANYBODY),
+    row("POST /v1/notifications/{notification_id}/accept", "", ITS_OWNER),
+    row("POST /v1/notifications/{notification_id}/decline", "", ITS_OWNER),
+    row("POST /v1/notifications/{notification_id}/read", "", ITS_OWNER),
     row("GET /v1/conversations/{conversation_id}/members", "", IN_IT),
     row(
         "POST /v1/conversations/{conversation_id}/members",
@@ -274,6 +291,7 @@ pub(crate) const FRAMES: &[Frame] = &[
 pub(crate) const AFTER_THE_END: &[(&str, [Outcome; 7])] = &[
     ("PATCH /v1/conversations/{conversation_id}", closed(ADMINS)),
     ("POST /v1/conversations/{conversation_id}/members", closed(ADMINS)),
+    ("POST /v1/conversations/{conversation_id}/invites", closed(ADMINS)),
     (
         "DELETE /v1/conversations/{conversation_id}/members/{type}/{id}",
         closed(ADMINS),

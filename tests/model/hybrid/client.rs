@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use onescribe::domain::{ChangeSeq, ConversationId, DeviceId, Seq};
+use onescribe::domain::{ChangeSeq, ConversationId, DeviceId, Kind, Seq};
+use onescribe::protocol::notifications::Notification;
 use onescribe::protocol::view;
 use onescribe::service::{DeviceCursor, HistoryQuery, Seen, SyncEntry, SyncQuery};
 use serde_json::{Value, json};
@@ -104,6 +105,22 @@ impl Client {
         let pins: BTreeSet<i64> = pins.items.iter().map(|pin| pin.message.seq.get()).collect();
         let pinned = room.messages.iter().filter(|(_, message)| message["pinned"] == true);
         assert_eq!(pins, pinned.map(|(seq, _)| *seq).collect(), "what is pinned in {id}");
+        if seen.header.kind == Kind::Inbox {
+            let listed = stack.notifications.list(user, None, None, ALL).await.unwrap().items;
+            let listed: Vec<Value> = listed
+                .iter()
+                .rev()
+                .map(|note| value(&Notification::from(note)))
+                .collect();
+            let told = room
+                .messages
+                .values()
+                .filter(|message| message["message_type"] == "NOTIFICATION");
+            assert!(
+                listed.iter().eq(told.map(|message| &message["content"])),
+                "{listed:?} in {id}"
+            );
+        }
         self.rooms.insert(id.to_string(), room);
     }
 

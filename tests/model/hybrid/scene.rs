@@ -2,7 +2,8 @@
 
 use onescribe::domain::{
     ActionType, Adding, ClientMessageId, Content, ConversationId, Emoji, HeaderPatch, HistoryVisibility, MessageId,
-    MessageType, NewConversation, Origin, Personal, Posting, Principal, Role, Send, Seq, Timestamp, Touch, chain,
+    MessageType, NewConversation, NotificationAnswer, Origin, Personal, Posting, Principal, Role, Send, Seq, Timestamp,
+    Touch, chain,
 };
 use onescribe::protocol::view;
 use onescribe::service::{ServiceError, Touched};
@@ -62,6 +63,16 @@ pub(crate) const CASES: &[&str] = &[
     "Personal::Unset DELETE",
     "Personal::Unset FAVORITE",
     "Personal::Unset REMINDER",
+    "Notify",
+    "Conclude what BOB was asked, since CARL has blocked him",
+    "Invite somebody who is invited already",
+    "Join",
+    "HeedBlocks",
+    "Personal::Answer read",
+    "Personal::Answer accept",
+    "Personal::Answer decline",
+    "Personal::Block",
+    "Personal::EndContact",
 ];
 
 pub(crate) struct Scene<'s> {
@@ -73,6 +84,10 @@ pub(crate) struct Scene<'s> {
     alone: ConversationId,
     /// In the group, in order.
     said: Vec<MessageId>,
+    /// CARL has asked BOB to be a contact.
+    asked: MessageId,
+    /// ANN has invited CARL into the group.
+    invited: MessageId,
 }
 
 impl<'s> Scene<'s> {
@@ -84,7 +99,10 @@ impl<'s> Scene<'s> {
             alone: made(stack, base + ANN, &[]).await,
             direct: direct(stack, base + ANN, base + BOB).await,
             said: Vec::new(),
+            asked: ask(stack, base + CARL, base + BOB).await,
+            invited: MessageId::new(1).unwrap(),
         };
+        scene.invited = scene.invite().await.expect("somebody new");
         let mention = format!(
             "{{\"text\":\"@BOB?\",\"mentions\":[{{\"user_id\":\"{}\",\"offset\":0,\"length\":4}}]}}",
             scene.of(BOB).id
@@ -108,6 +126,8 @@ impl<'s> Scene<'s> {
         scene.settings(BOB, "marked_unread").await;
         scene.touch(BOB, 2, react(true)).await;
         scene.touch(ANN, 1, Touch::Pin(true)).await;
+        let friends = ask(stack, base + ANN, base + BOB).await;
+        scene.answer(BOB, friends, NotificationAnswer::Accept).await;
         scene
     }
 
@@ -121,7 +141,10 @@ impl<'s> Scene<'s> {
 
     /// Who gives the command.
     pub(crate) fn actor(case: &str) -> usize {
-        let own = case.starts_with("Personal") && !case.contains("her INBOX");
+        if case == "Join" || case.starts_with("Conclude") {
+            return CARL;
+        }
+        let own = case == "HeedBlocks" || (case.starts_with("Personal") && !case.contains("her INBOX"));
         let bob = own || ["Send into a DIRECT", "RemoveMember oneself", "Touch::React taken back"].contains(&case);
         if bob { BOB } else { ANN }
     }
@@ -139,6 +162,11 @@ impl<'s> Scene<'s> {
                 return vec![json!({"type": "message.new", "message": message})];
             }
             "SendFor" => self.send_for(special).await,
+            "Notify" => drop(ask(self.stack, self.base + ANN, self.base + CARL).await),
+            "Conclude" => self.block(CARL, BOB).await,
+            "HeedBlocks" => self.block(BOB, ANN).await,
+            "Invite" => assert_eq!(self.invite().await, Some(self.invited)),
+            "Join" => self.answer(CARL, self.invited, NotificationAnswer::Accept).await,
             "Update::title"
             | "Update::avatar_url"
             | "Update::history_visibility"
@@ -236,6 +264,19 @@ impl<'s> Scene<'s> {
                 };
                 self.stack.inbox.set(self.by(who), self.group, act).await.unwrap();
             }
+            ("Personal::Answer", _) => {
+                let answer = match special {
+                    "accept" => NotificationAnswer::Accept,
+                    "decline" => NotificationAnswer::Decline,
+                    _ => NotificationAnswer::Read,
+                };
+                self.answer(who, self.asked, answer).await;
+            }
+            ("Personal::Block", _) => self.block(who, CARL).await,
+            ("Personal::EndContact", _) => {
+                let done = self.stack.contacts.end(self.by(who), self.of(ANN)).await;
+                done.unwrap();
+            }
             ("Personal::Set", Some(kind)) => self.set(who, 3, kind).await,
             ("Personal::Unset", Some(action_type)) => {
                 let at = ["DELETE", "FAVORITE", "REMINDER"]
@@ -287,6 +328,21 @@ impl<'s> Scene<'s> {
             payload: Some(Content::trusted("{\"why\":\"tea\"}")),
         };
         self.stack.inbox.act(self.by(who), act).await.unwrap();
+    }
+
+    /// ANN invites CARL: the notification, the same one while it is pending.
+    async fn invite(&self) -> Option<MessageId> {
+        let carl = [subject(self.base + CARL)];
+        let invited = self.stack.notifications.invite(self.by(ANN), self.group, &carl).await;
+        invited.unwrap().first().map(|note| note.notification_id)
+    }
+
+    async fn answer(&self, who: usize, id: MessageId, answer: NotificationAnswer) {
+        self.stack.notifications.answer(self.by(who), id, answer).await.unwrap();
+    }
+
+    async fn block(&self, who: usize, whom: usize) {
+        self.stack.contacts.block(self.by(who), self.of(whom)).await.unwrap();
     }
 
     async fn touch(&self, who: usize, at: usize, touch: Touch) -> Touched {
@@ -341,6 +397,15 @@ fn text(origin: Origin, content: &str) -> Send {
         quoted_message_id: None,
         expected_last_seq: None,
     }
+}
+
+async fn ask(stack: &Stack, from: User, to: User) -> MessageId {
+    let words = Some("it's me".to_owned());
+    let asked = stack
+        .notifications
+        .request(origin(from, ACTING), &subject(to), words)
+        .await;
+    asked.unwrap().notification.notification_id
 }
 
 async fn made(stack: &Stack, owner: User, others: &[User]) -> ConversationId {

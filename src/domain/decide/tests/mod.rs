@@ -5,10 +5,13 @@ mod header;
 mod laws;
 mod marking;
 mod members;
+mod notifying;
 mod personal;
 mod sending;
+mod ties;
 mod touching;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{Batch, Context, Draft, Facts, Outcome, Quotable, Refusal};
@@ -16,7 +19,7 @@ use crate::domain::chain::content_hash;
 use crate::domain::{
     Adding, ClientMessageId, Command, Content, Conversation, ConversationId, Create, CreationKey, DeviceId,
     DomainError, Event, HeaderPatch, HistoryVisibility, Kind, Member, Message, MessageId, MessageType, Origin, Posting,
-    Principal, Role, Send, Seq, Timestamp,
+    Principal, Role, Send, Seq, Ties, Timestamp,
 };
 
 const ANN: Principal = Principal::user(1);
@@ -42,7 +45,10 @@ impl World {
     fn empty() -> Self {
         Self {
             state: None,
-            facts: Facts::default(),
+            facts: Facts {
+                ties: strangers(),
+                ..Facts::default()
+            },
             now: START,
             ids_given: 0,
             refuses: None,
@@ -123,6 +129,16 @@ impl World {
     fn knows_quote(&mut self, message: MessageId, viewer: Principal, quotable: Option<Quotable>) {
         self.facts.quotes.insert((message, viewer), quotable);
     }
+}
+
+/// There is nothing between any two of them.
+fn strangers() -> HashMap<(Principal, Principal), Ties> {
+    let all = [ANN, BOB, CY, DEE, STRANGER];
+    let pairs = all.iter().flat_map(|one| all.iter().map(move |other| (*one, *other)));
+    pairs
+        .filter(|(one, other)| one < other)
+        .map(|pair| (pair, Ties::default()))
+        .collect()
 }
 
 fn assert_same(one: Option<&Conversation>, other: Option<&Conversation>) {
@@ -256,6 +272,14 @@ fn told(batch: Option<&Batch>) -> Vec<String> {
             message, emoji, added, ..
         } => format!("reacted {} {emoji} {added}", message.seq),
         Event::Pinned { message, pinned, .. } => format!("pinned {} {pinned}", message.seq),
+        Event::Notified { notification } => format!("notified {}", notification.kind.as_str()),
+        Event::NotificationChanged { notification } => format!("notification {}", notification.state.as_str()),
+        Event::ContactMade { one, other, .. } => format!("contact {one} {other}"),
+        Event::ContactEnded { one, other } => format!("no contact {one} {other}"),
+        Event::BlockChanged {
+            owner, other, blocked, ..
+        } => format!("block {owner} {other} {blocked}"),
+        Event::BlocksHeeded { blockers, .. } => format!("heeded {}", blockers.len()),
     };
     batch.iter().flat_map(|batch| &batch.events).map(tell).collect()
 }

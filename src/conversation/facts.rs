@@ -1,0 +1,69 @@
+//! What a decision has to know and only the store knows: asked for once a batch, before anything is decided on it.
+
+use std::collections::BTreeSet;
+
+use crate::domain::{ClientMessageId, ConversationId, Fact, Facts, Principal};
+use crate::storage::{Store, StoreError};
+
+/// Asks the store for everything that decisions need.
+pub(super) async fn fetch(
+    store: &dyn Store,
+    id: ConversationId,
+    needs: Vec<Fact>,
+    facts: &mut Facts,
+) -> Result<(), StoreError> {
+    let mut keys = Vec::new();
+    // Each once, in an order that does not depend on chance.
+    for need in needs.into_iter().collect::<BTreeSet<_>>() {
+        match need {
+            Fact::Key(principal, key) => keys.push((principal, key)),
+            Fact::Quote(message, viewer) => {
+                let fact = store.quotable(id, message, viewer).await?;
+                facts.quotes.insert((message, viewer), fact);
+            }
+            Fact::Message(message) => {
+                let fact = store.touchable(id, message).await?;
+                facts.messages.insert(message, fact);
+            }
+            Fact::Position(conversation, principal, seq) => {
+                let fact = store.position(conversation, principal, seq).await?;
+                facts.positions.insert((conversation, principal, seq), fact);
+            }
+            Fact::Actionable(message, principal) => {
+                let fact = store.actionable(message, principal).await?;
+                facts.actionables.insert((message, principal), fact);
+            }
+            Fact::Notification(notification) => {
+                let fact = store.notification(notification).await?;
+                facts.notifications.insert(notification, fact);
+            }
+            Fact::Pending(owner, key) => {
+                let fact = store.pending_notification(owner, &key).await?;
+                facts.pending.insert((owner, key), fact);
+            }
+            Fact::Ties(one, other) => {
+                let fact = store.ties(one, other).await?;
+                facts.ties.insert((one, other), fact);
+            }
+        }
+    }
+    look_up(store, id, keys, facts).await
+}
+
+/// Were these keys used?
+pub(super) async fn look_up(
+    store: &dyn Store,
+    id: ConversationId,
+    keys: Vec<(Principal, ClientMessageId)>,
+    facts: &mut Facts,
+) -> Result<(), StoreError> {
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let found = store.keys(id, &keys).await?;
+    facts.keys.extend(keys.into_iter().map(|key| (key, None)));
+    facts
+        .keys
+        .extend(found.into_iter().map(|(key, record)| (key, Some(record))));
+    Ok(())
+}
