@@ -66,6 +66,11 @@
 //! with one member, decides them one after the other, so that all devices of a user meet in one place. A commit of an
 //! INBOX writes the user's rows of other conversations by updates that only go forward, and one change of its log.
 //!
+//! Friend requests and invitations are messages of the INBOX with a row beside them, in one commit; what follows from an
+//! acceptance is carried out elsewhere, by steps that can be done twice, and found again by whoever looks after a crash.
+//! Who blocks whom is decided there, too, and the writer of the DIRECT of the two has it in its memory: a numbered change
+//! fences every writer that does not know of it, so that a send asks for nothing more.
+//!
 //! # What other systems are told
 //!
 //! Numbers without holes make each conversation's own log its outbox: a commit writes nothing for other systems. [`relay`]
@@ -86,6 +91,8 @@
 //! | INV-OUT-1 | whatever is an event for other systems gets one place in their log: in the order of its conversation, and in commit order |
 //! | INV-VIS-1 | no path shows a message outside the user's visible range, or one the user deleted, or the old content of a recalled one |
 //! | INV-READ-1 | a read position never falls and never passes last_seq |
+//! | INV-NOTE-1 | a notification and its message are one commit and say the same; of several answers one stands |
+//! | INV-BLOCK-1 | once a block is answered, nothing that the blocked sends into the DIRECT of the two gets a seq |
 //! | INV-UNREAD-1 | unread is never negative and does not count one's own messages |
 //!
 //! # What is deliberately absent

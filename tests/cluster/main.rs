@@ -5,6 +5,7 @@
 //! by its record: the findings name every message.
 #![cfg(test)]
 
+mod acceptances;
 mod bench;
 mod events;
 mod full_disk;

@@ -1,5 +1,5 @@
 //! What a user is told in their INBOX, and what becomes of it. `PENDING → ACCEPTED | DECLINED | EXPIRED`, decided by one
-//! writer, so that of two devices that answer at once one is first (B120). What was accepted and cannot be carried out
+//! writer, so that of two devices that answer at once one is first (B120, INV-NOTE-1). What was accepted and cannot be carried out
 //! after all is EXPIRED; that is the only way out of ACCEPTED, and only as long as it is not done.
 
 use std::sync::Arc;

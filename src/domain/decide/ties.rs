@@ -1,5 +1,6 @@
 //! Contacts and blocks. Who blocks whom is decided by the INBOX of whoever blocks; the writer of the DIRECT of the two has
-//! it in its memory, so that a send costs nothing more, and is told to look anew when it changes.
+//! it in its memory, so that a send costs nothing more, and is told to look anew when it changes
+//! (INV-BLOCK-1).
 
 use super::personal::Actor;
 use super::{Context, Draft, Fact, Outcome, Refusal};
