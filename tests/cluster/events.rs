@@ -62,7 +62,7 @@ struct Taken {
     seq: u64,
 }
 
-/// What a receiver does with every ninth call; with the others it waits a little and takes them.
+/// What a receiver does with a call: every ninth it refuses, every 27th it answers too late.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Manners {
     Take,
@@ -137,8 +137,8 @@ impl Receiver {
             let manners = {
                 let mut calls = self.calls.lock().unwrap();
                 calls.push(call.clone());
-                match calls.len() % 9 {
-                    2 => Manners::Refuse,
+                match calls.len() % 27 {
+                    2 | 11 | 20 => Manners::Refuse,
                     5 => Manners::Late,
                     _ => Manners::Take,
                 }
@@ -322,10 +322,19 @@ async fn rounds(kind: Kind) {
     server.assert_no_panic();
 }
 
+/// Sends until it is acknowledged: a writer that finds another process's messages says so, and is asked again.
 async fn send(url: &str, room: &str, key: String) -> (String, u64) {
-    let (status, body) = Rest::new(url, 1).send(room, &key, "x").await.unwrap();
-    assert!(status.is_success(), "{body}");
-    (room.to_owned(), body["message"]["seq"].as_u64().unwrap())
+    patiently("an ack", async {
+        loop {
+            let (status, body) = Rest::new(url, 1).send(room, &key, "x").await.unwrap();
+            if status.is_success() {
+                return (room.to_owned(), body["message"]["seq"].as_u64().unwrap());
+            }
+            assert_eq!(body["retryable"], true, "{body}");
+            sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await
 }
 
 fn messages(read: &Read) -> Vec<&Taken> {
