@@ -166,18 +166,20 @@ impl Scene {
     }
 }
 
-/// Fills the tables: many conversations like the scene's, and many messages and members in that one.
-async fn fill(url: &str, scene: &Scene) {
-    let series = |last: i64| match url.split_once(':').unwrap().0 {
+/// `FROM` that: the numbers from 1 on.
+fn series(url: &str, last: i64) -> String {
+    match url.split_once(':').unwrap().0 {
         "postgres" => format!("generate_series(1, {last}) AS s(g)"),
         "mysql" => format!("(SELECT seq AS g FROM seq_1_to_{last}) AS s"),
         _ => format!(
             "(WITH RECURSIVE n(g) AS (SELECT 1 UNION ALL SELECT g + 1 FROM n WHERE g < {last}) SELECT g FROM n) AS s"
         ),
-    };
-    let (many, members) = (series(ROWS), series(LARGE));
-    let (room, id) = (scene.room.get(), scene.webhook.webhook_id.get());
-    let message = scene.message.get();
+    }
+}
+
+/// Many conversations like the scene's, and many messages and members in that one.
+fn copies(scene: &Scene, many: &str, near: &str) -> [String; 6] {
+    let of_room = format!("conversation_id = {}", scene.room);
     let copy = |table: &str, columns: &str, values: &str, series: &str, which: &str| {
         format!("INSERT INTO {table} ({columns}) SELECT {values} FROM {table} CROSS JOIN {series} WHERE {which}")
     };
@@ -189,66 +191,82 @@ async fn fill(url: &str, scene: &Scene) {
         };
         columns.split(", ").map(moved).collect::<Vec<_>>().join(", ")
     };
-    let of_room = format!("conversation_id = {room}");
     let conversation = "conversation_id, kind, title, owner_type, owner_id, history_visibility, posting, adding, status, \
-                        created_at, updated_at, last_seq, last_change_seq, last_count_no, chain_hash, \
-                        last_message_seq, last_activity_at, member_count";
-    let sent = "message_id, conversation_id, seq, sender_type, sender_id, message_type, content, status, sent_at, \
-                change_seq, count_no, content_hash, chain_hash";
+                        created_at, updated_at, last_seq, last_change_seq, last_count_no, chain_hash, last_message_seq, \
+                        last_activity_at, member_count";
+    let message = "message_id, conversation_id, seq, sender_type, sender_id, message_type, content, status, sent_at, \
+                   change_seq, count_no, content_hash, chain_hash";
     let change = "conversation_id, change_seq, change_type, message_id, actor_type, actor_id, changed_at";
     let member = "conversation_id, principal_type, principal_id, status, role, joined_seq, joined_at, cleared_seq, \
                   last_read_seq, last_read_count_no, cleared_count_no, marked_unread, muted, pinned";
-    let plain = |table: &str, columns: &str, values: &str| {
-        format!("INSERT INTO {table} ({columns}) SELECT {values} FROM {many}")
-    };
-    let far_room = format!("{room} + g * {STEP}");
-    let far_message = format!("{message} + g * {STEP}");
-    let near = sent
+    let later = message
         .replace("message_id,", &format!("message_id + {} + g,", (ROWS + 1) * STEP))
         .replace(" seq,", " seq + g,");
-    let own = member.replace("principal_id", "1 + g").replace("last_read_seq", "0");
-    for statement in [
-        "DELETE FROM im_delivery".to_owned(),
-        copy("im_conversation", conversation, &far(conversation), &many, &of_room),
-        copy("im_message", sent, &far(sent), &many, &of_room),
-        copy("im_message", sent, &near, &members, &format!("{of_room} AND seq = 2")),
-        copy("im_change", change, &far(change), &many, &of_room),
-        copy("im_member", member, &far(member), &many, &of_room),
-        copy("im_member", member, &own, &members, &of_room),
+    let others = member.replace("principal_id", "1 + g").replace("last_read_seq", "0");
+    [
+        copy("im_conversation", conversation, &far(conversation), many, &of_room),
+        copy("im_message", message, &far(message), many, &of_room),
+        copy("im_message", message, &later, near, &format!("{of_room} AND seq = 2")),
+        copy("im_change", change, &far(change), many, &of_room),
+        copy("im_member", member, &far(member), many, &of_room),
+        copy("im_member", member, &others, near, &of_room),
+    ]
+}
+
+/// What the relay keeps of those.
+fn kept(url: &str, scene: &Scene, many: &str) -> [String; 6] {
+    let (room, message, id) = (scene.room, scene.message, scene.webhook.webhook_id.get());
+    let (far_room, far_message) = (format!("{room} + g * {STEP}"), format!("{message} + g * {STEP}"));
+    let plain = |table: &str, columns: &str, values: String| {
+        format!("INSERT INTO {table} ({columns}) SELECT {values} FROM {many}")
+    };
+    [
         plain(
             "im_event_cursor",
             "conversation_id, seq, change_seq, active_since",
-            &format!("{far_room}, 1, 0, {NOW}"),
+            format!("{far_room}, 1, 0, {NOW}"),
         ),
         plain(
             "im_push",
             "conversation_id, told_seq, last_seq, due_at",
-            &format!("{far_room}, 0, 1, {NOW} - g"),
+            format!("{far_room}, 0, 1, {NOW} - g"),
         ),
         plain(
             "im_event",
             "event_no, notice_type, conversation_id, seq, message_id, placed_at",
-            &format!("g, 1, {far_room}, 1, {far_message}, {NOW}"),
+            format!("g, 1, {far_room}, 1, {far_message}, {NOW}"),
         ),
         plain(
             "im_delivery",
-            "webhook_id, event_no, conversation_id, state, attempts, next_attempt_at, created_at, \
-              finished_at",
-            &format!("{id}, g, {far_room}, 1 + g % 3, 0, 0, 0, {NOW}"),
+            "webhook_id, event_no, conversation_id, state, attempts, next_attempt_at, created_at, finished_at",
+            format!("{id}, g, {far_room}, 1 + g % 3, 0, 0, 0, {NOW}"),
         ),
         plain(
             "im_device_cursor",
             "principal_type, principal_id, conversation_id, device_id, seq, change_seq, updated_at",
-            &format!("1, g, {room}, {}, 1, 0, 0", text_bytes(url)),
+            format!("1, g, {room}, {}, 1, 0, 0", text_bytes(url)),
         ),
         plain(
             "im_user_action",
-            "principal_type, principal_id, action_type, message_id, conversation_id, seq, status, \
-              created_at, updated_at",
-            &format!("1, g, 1, {far_message}, {far_room}, 1, 1, 0, 0"),
+            "principal_type, principal_id, action_type, message_id, conversation_id, seq, status, created_at, updated_at",
+            format!("1, g, 1, {far_message}, {far_room}, 1, 1, 0, 0"),
         ),
+    ]
+}
+
+/// Fills the tables.
+async fn fill(url: &str, scene: &Scene) {
+    let (many, near) = (series(url, ROWS), series(url, LARGE));
+    execute(url, "DELETE FROM im_delivery").await;
+    for statement in copies(scene, &many, &near).iter().chain(&kept(url, scene, &many)) {
+        execute(url, statement).await;
+    }
+    for statement in [
         format!("UPDATE im_event_log SET newest = {ROWS}, active_since = {NOW}"),
-        format!("UPDATE im_conversation SET last_seq = {LARGE} WHERE {of_room}"),
+        format!(
+            "UPDATE im_conversation SET last_seq = {LARGE} WHERE conversation_id = {}",
+            scene.room
+        ),
     ] {
         execute(url, &statement).await;
     }
