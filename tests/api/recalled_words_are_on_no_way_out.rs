@@ -80,6 +80,8 @@ async fn over_rest(told: &mut Told, who: &Caller, room: &str, id: &str) {
         "/v1/me/actions?action_type=FAVORITE".to_owned(),
         "/v1/me/actions?action_type=REMINDER".to_owned(),
         "/v1/me/unread".to_owned(),
+        "/v1/notifications".to_owned(),
+        "/v1/contacts".to_owned(),
         "/v1/me".to_owned(),
         "/v1/users/USER/1".to_owned(),
     ] {
