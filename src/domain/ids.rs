@@ -19,7 +19,7 @@ pub const DEVICE_ID_CHARS_MAX: usize = 64;
 pub const EXTERNAL_ID_CHARS_MAX: usize = 128;
 /// The longest reaction, in bytes.
 pub const EMOJI_BYTES_MAX: usize = 64;
-/// The longest `client_request_id` of a group creation, in characters.
+/// The longest `client_request_id`, in characters.
 pub const CLIENT_REQUEST_ID_CHARS_MAX: usize = 128;
 
 macro_rules! id_type {
@@ -106,6 +106,10 @@ id_type!(
 id_type!(
     /// A webhook (a snowflake).
     WebhookId
+);
+id_type!(
+    /// Work in the background (a snowflake).
+    JobId
 );
 number_type!(
     /// The place of a message in its conversation: 1, 2, 3 … without holes (INV-SEQ-1).
@@ -304,7 +308,7 @@ text_type!(
     "must have 1 to 64 bytes of UTF-8 and no control characters"
 );
 text_type!(
-    /// The creator's own key for the creation of a group.
+    /// The caller's own key for making something once: a group, an announcement.
     ClientRequestId, "client_request_id", |text| is_short_text(text, CLIENT_REQUEST_ID_CHARS_MAX),
     "must have 1 to 128 characters and no control characters"
 );

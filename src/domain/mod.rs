@@ -4,6 +4,7 @@
 //! Invariants decided here: INV-SEQ-1, INV-IDEM-1, INV-CHG-1, INV-VIS-1 (their texts stand in `lib.rs`).
 
 pub mod annotated;
+pub mod announcement;
 pub mod chain;
 pub mod change;
 pub mod code;
@@ -31,6 +32,7 @@ pub mod visibility;
 pub mod webhook;
 
 pub use annotated::{Annotated, Marked, Marks, Reaction, Reactor, Tally};
+pub use announcement::{Announcement, Audience, Job, JobState, NewAnnouncement};
 pub use chain::Digest;
 pub use change::{Change, ChangeType};
 pub use code::Code;
@@ -43,7 +45,7 @@ pub use decide::{Batch, Context, Draft, Fact, Facts, Outcome, Quotable, Refusal,
 pub use error::{DomainError, InvalidField};
 pub use event::Event;
 pub use ids::{
-    ChangeSeq, ClientMessageId, ClientRequestId, ConversationId, CountNo, DeviceId, Emoji, EventNo, ExternalId,
+    ChangeSeq, ClientMessageId, ClientRequestId, ConversationId, CountNo, DeviceId, Emoji, EventNo, ExternalId, JobId,
     MessageId, Principal, PrincipalType, Seq, Timestamp, WebhookId,
 };
 pub use member::{Member, Members, Membership, Role};

@@ -9,6 +9,7 @@
 //! (statements and rows of a send do not depend on the number of members).
 
 mod events;
+mod jobs;
 mod marks;
 pub mod memory;
 mod notifications;
@@ -28,6 +29,7 @@ pub use events::{
     AuditedCursor, AuditedEvent, EventCursor, EventStore, Lag, LagPage, LogState, Missable, Placed, Placement, Placer,
     PushDue, PushPlacement, Unplaced,
 };
+pub use jobs::{JobHolder, JobProgress, JobStore};
 pub use notifications::{DueNotification, NotificationStore};
 pub use personal::{ActionPosition, DuePosition, DueReminder, PersonalStore};
 pub use sync::{About, Logged, Outline, Standing, Stretch, SyncStore, Unread, Window};
@@ -442,6 +444,7 @@ pub trait Store:
     + AuditStore
     + EventStore
     + WebhookStore
+    + JobStore
     + NotificationStore
     + TieStore
 {

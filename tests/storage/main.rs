@@ -18,6 +18,7 @@ mod conversations;
 mod cuts;
 mod events;
 mod hooks;
+mod jobs;
 mod keys;
 mod marks;
 mod migrations;

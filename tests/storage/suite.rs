@@ -169,6 +169,13 @@ macro_rules! contract {
                 a_delivery_is_tried_anew_when_the_operator_says_so,
                 old_deliveries_go_and_those_of_a_webhook_that_is_gone,
             }
+            jobs::{
+                an_announcement_comes_back_as_it_was_and_its_key_is_given_once,
+                a_job_is_held_by_one_until_the_lease_ends_or_is_given_back,
+                a_job_goes_on_where_it_was_and_its_words_are_forgotten_at_its_end,
+                a_job_that_failed_still_says_how_many_it_was_for,
+                users_are_those_who_were_known_in_order,
+            }
             notes::{
                 a_notification_comes_back_as_it_is_and_so_does_its_message,
                 notifications_are_listed_newest_first_by_state_without_what_is_hidden,
@@ -205,6 +212,9 @@ macro_rules! database_contract {
                 b09_a_claim_looks_at_the_ids_that_are_stored,
                 a_store_whose_counter_and_messages_differ_is_not_loaded,
                 durability_is_told_by_the_database,
+            }
+            jobs::{
+                a_job_that_cannot_be_read_is_taken_and_can_be_ended,
             }
         );
     };

@@ -58,11 +58,12 @@ fn update(tables: &mut Tables, principal: Principal, patch: &ProfilePatch) -> bo
 
 #[async_trait]
 impl PrincipalStore for MemoryStore {
-    async fn provision(&self, principals: &[Principal], _: Timestamp) -> StoreResult<()> {
+    async fn provision(&self, principals: &[Principal], now: Timestamp) -> StoreResult<()> {
         self.call(|tables| {
             for principal in principals {
                 let fresh = || unnamed(*principal);
                 tables.principals.entry(*principal).or_insert_with(fresh);
+                tables.known_since.entry(*principal).or_insert(now);
             }
         })
         .await
@@ -87,7 +88,7 @@ impl PrincipalStore for MemoryStore {
         &self,
         principal: Principal,
         external_id: &ExternalId,
-        _: Timestamp,
+        now: Timestamp,
     ) -> StoreResult<Principal> {
         self.call(|tables| {
             let key = (principal.kind, external_id.clone());
@@ -95,6 +96,7 @@ impl PrincipalStore for MemoryStore {
                 return Ok(*holder);
             }
             let profile = tables.principals.entry(principal).or_insert_with(|| unnamed(principal));
+            tables.known_since.entry(principal).or_insert(now);
             if profile.external_id.is_some() {
                 return Err(StoreError::Inconsistent(format!("{principal} has another external_id")));
             }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::events::EventTables;
+use super::jobs::JobTables;
 use super::notes::NoteTables;
 use super::personal::ActionRow;
 use super::webhooks::WebhookTables;
@@ -21,6 +22,8 @@ pub(super) struct Tables {
     pub(super) creation_keys: BTreeMap<String, ConversationId>,
     pub(super) message_places: BTreeMap<MessageId, (ConversationId, Seq)>,
     pub(super) principals: BTreeMap<Principal, Profile>,
+    /// When each of them got its row.
+    pub(super) known_since: BTreeMap<Principal, Timestamp>,
     pub(super) external_ids: BTreeMap<(PrincipalType, ExternalId), Principal>,
     pub(super) devices: BTreeMap<(Principal, DeviceId), DeviceRow>,
     pub(super) cursors: BTreeMap<(Principal, DeviceId, ConversationId), (Seq, ChangeSeq)>,
@@ -30,6 +33,7 @@ pub(super) struct Tables {
     pub(super) notes: NoteTables,
     pub(super) events: EventTables,
     pub(super) webhooks: WebhookTables,
+    pub(super) jobs: JobTables,
 }
 
 /// A conversation and what belongs to it.

@@ -21,6 +21,7 @@ mod devices;
 mod dialect;
 mod events;
 mod general;
+mod jobs;
 mod json;
 mod marks;
 mod mentions;

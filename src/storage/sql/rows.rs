@@ -233,7 +233,7 @@ impl Columns<'r> {
         Ok(Seq::new(self.get()?))
     }
 
-    fn digest(&mut self) -> StoreResult<Digest> {
+    pub(super) fn digest(&mut self) -> StoreResult<Digest> {
         let bytes: Vec<u8> = self.get()?;
         Digest::from_slice(&bytes).ok_or_else(|| bad("a hash"))
     }
