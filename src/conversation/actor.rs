@@ -24,6 +24,9 @@ pub const PENDING_COMMANDS_MAX: usize = 4_096;
 pub const PENDING_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// How long an actor that has left the registry still serves whoever had its address already.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// How long an actor stays that was only told something in passing: of 100,000 INBOXes that get an announcement, only those
+/// that are used besides stay in memory.
+const PASSING_IDLE: Duration = FAREWELL;
 /// How long to wait before a state that could not be loaded is loaded again.
 const RELOAD_PAUSE: Duration = Duration::from_secs(1);
 
@@ -44,6 +47,8 @@ pub struct ConversationActor {
     pending_bytes: usize,
     idle_after: Duration,
     used_at: Instant,
+    /// Everything so far was told in passing.
+    in_passing: bool,
     leave: Option<Leave>,
 }
 
@@ -58,6 +63,7 @@ impl ConversationActor {
             pending_bytes: 0,
             idle_after,
             used_at: Instant::now(),
+            in_passing: true,
             leave: Some(leave),
         }
     }
@@ -124,7 +130,12 @@ impl ConversationActor {
 
     fn watch_idleness(&mut self, ctx: &mut Context<Self>) {
         let busy = self.writer.as_ref().is_none_or(ConversationWriter::must_reload);
-        let left = self.idle_after.saturating_sub(self.used_at.elapsed());
+        let idle_after = if self.in_passing {
+            self.idle_after.min(PASSING_IDLE)
+        } else {
+            self.idle_after
+        };
+        let left = idle_after.saturating_sub(self.used_at.elapsed());
         if !busy && left.is_zero() {
             self.say_farewell(ctx);
         } else {
@@ -153,7 +164,7 @@ impl Actor for ConversationActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        ctx.run_later(self.idle_after.max(FAREWELL), Self::watch_idleness);
+        ctx.run_later(PASSING_IDLE, Self::watch_idleness);
     }
 }
 
@@ -166,6 +177,7 @@ impl Handler<Do> for ConversationActor {
             return pending.answer(Err(CommandError::Overloaded));
         }
         self.pending_bytes = bytes;
+        self.in_passing &= pending.command.is_in_passing();
         self.pending.push_back(pending);
         self.work(ctx);
     }

@@ -181,6 +181,18 @@ pub struct HeaderPatch {
     pub adding: Option<Adding>,
 }
 
+impl Command {
+    /// Nobody need be about to ask for more: an INBOX gets an announcement whether its user is here or not.
+    #[must_use]
+    pub fn is_in_passing(&self) -> bool {
+        match self {
+            Self::Create(create) => create.kind == Kind::Inbox,
+            Self::Notify(notify) => notify.kind == NotificationKind::Announcement,
+            _ => false,
+        }
+    }
+}
+
 /// A new conversation.
 #[derive(Clone, Debug)]
 pub struct Create {
