@@ -33,6 +33,7 @@
 //! │   └── webhooks/    who calls them, whom, and how
 //! │       └── call/    its tests
 //! ├── service/         USE CASES: called by REST and WebSocket alike, speak domain
+//! │   ├── announcing/  their tests
 //! │   ├── reminders/   their tests
 //! │   └── sync/        what a device that was away has to be told
 //! ├── transport/       THE DOORS: extract, ask the service, respond

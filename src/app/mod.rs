@@ -5,6 +5,7 @@
 //!
 //! Never here: a rule, a statement, a word of the wire.
 
+mod announcing;
 mod core;
 mod epoch;
 mod keys;

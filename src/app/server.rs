@@ -14,6 +14,7 @@ use tokio::time::{sleep, timeout};
 use tracing_actix_web::TracingLogger;
 use uuid::Uuid;
 
+use super::announcing::{Teller, announce};
 use super::core::{Core, workers};
 use super::people::People;
 use super::relaying::{Relaying, caller};
@@ -25,7 +26,7 @@ use crate::delivery::outbox::Bounds;
 use crate::delivery::{Delivery, Options};
 use crate::protocol::reply;
 use crate::relay::{Hinting, Hints, Relay};
-use crate::service::{Devices, Epoch, Health, Inbox, Messages, Reminder, Reminders, Sync, Users};
+use crate::service::{Announcements, Devices, Epoch, Health, Inbox, Messages, Reminder, Reminders, Sync, Users};
 use crate::storage::Store;
 use crate::telemetry::RequestSpan;
 use crate::transport::limits::Limits;
@@ -56,6 +57,7 @@ struct Doors {
     reminders: JoinHandle<()>,
     keepers: [JoinHandle<()>; 2],
     tending: JoinHandle<()>,
+    teller: Teller,
     /// Dropped, they stop the reminders and the watch over notifications.
     watching: [oneshot::Sender<()>; 2],
 }
@@ -122,6 +124,7 @@ impl Server {
         }
         // Every step of it can be done again.
         doors.tending.abort();
+        doors.teller.stop(self.patience / 4).await;
         let seen_red = sleep(RED_BEFORE_CLOSED.min(self.patience / 4));
         tokio::join!(doors.delivery.shut_down(self.patience), seen_red);
         doors.handle.stop(true).await;
@@ -157,6 +160,8 @@ fn open_doors(
     let delivery = Arc::clone(&door.delivery);
     let people = People::new(config, core, &door.inbox);
     let (tending, tended) = people.tend(core);
+    let (announcements, teller) = announce(core, &people.notifications);
+    let people = (people, announcements);
     let rest = Arc::new(rest(config, core, &door, Arc::clone(&health), (signer, relay), people));
     let reminders = Reminders::new(
         Arc::clone(&core.store),
@@ -196,6 +201,7 @@ fn open_doors(
     let doors = Doors {
         reminders: actix_rt::spawn(remind(reminders, Arc::clone(&delivery), stop)),
         tending,
+        teller,
         watching: [watching, tended],
         keepers: [
             actix_rt::spawn(async move { rates.keep().await }),
@@ -287,7 +293,7 @@ fn rest(
     door: &Door,
     health: Arc<Health>,
     (signer, relay): (Option<Signer>, &Relay),
-    people: People,
+    (people, announcements): (People, Arc<Announcements>),
 ) -> Rest {
     let delivery = Arc::clone(&door.delivery);
     let users = Users::new(
@@ -306,6 +312,7 @@ fn rest(
         inbox: Arc::clone(&door.inbox),
         notifications: people.notifications,
         contacts: people.contacts,
+        announcements,
         sync: Arc::clone(&door.sync),
         health,
         users: Arc::new(users),

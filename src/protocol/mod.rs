@@ -1,6 +1,7 @@
 //! WHAT CLIENTS SEE: serde types of the wire contract. No actix, no decision, no row of a database.
 
 pub mod admin;
+pub mod announcements;
 pub mod convert;
 pub mod error;
 pub mod events;

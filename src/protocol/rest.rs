@@ -230,18 +230,23 @@ pub fn action(fields: &Fields<'_>, message_id: MessageId, action_type: ActionTyp
         None => None,
     };
     check_action(action_type, remind_at)?;
-    let payload = fields.raw("payload").map(|raw| {
-        Content::compact(raw, PAYLOAD_BYTES_MAX).map_err(|error| match error {
-            DomainError::Invalid(invalid) => InvalidField::new("payload", invalid.hint).into(),
-            other => other,
-        })
-    });
     Ok(Personal::Set {
         message_id,
         action_type,
         remind_at,
-        payload: payload.transpose()?,
+        payload: payload(fields, PAYLOAD_BYTES_MAX)?,
     })
+}
+
+/// `payload`: any JSON object, for programs.
+pub(super) fn payload(fields: &Fields<'_>, bytes_max: usize) -> Result<Option<Content>, DomainError> {
+    let payload = fields.raw("payload").map(|raw| {
+        Content::compact(raw, bytes_max).map_err(|error| match error {
+            DomainError::Invalid(invalid) => InvalidField::new("payload", invalid.hint).into(),
+            other => other,
+        })
+    });
+    payload.transpose()
 }
 
 /// The answer to `POST /v1/conversations/{id}/read`.

@@ -4,6 +4,8 @@
 //! Never here: HTTP, frames, JSON, SQL, a decision about a conversation (its writer decides).
 //! Invariants: INV-VIS-1 (every read checks the viewer's rights on its way out), INV-IDEM-1 (a retry is the same act).
 
+mod announcements;
+mod announcing;
 mod ask;
 mod contacts;
 mod conversations;
@@ -23,6 +25,8 @@ mod tending;
 mod tests;
 mod users;
 
+pub use announcements::Announcements;
+pub use announcing::Announcing;
 pub use ask::REPLY_TIMEOUT;
 pub use contacts::Contacts;
 pub use conversations::{ConversationChanged, Conversations, Made, MembersChanged, Page};

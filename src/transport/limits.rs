@@ -12,6 +12,9 @@ use crate::service::ServiceError;
 /// The largest body that names members: 1,000 of them with external ids of 128 characters.
 pub const MEMBERS_BODY_BYTES_MAX: usize = 1024 * 1024;
 
+/// The largest body that names the audience of an announcement: 10,000 principals with external ids of 128 characters.
+pub const AUDIENCE_BODY_BYTES_MAX: usize = 10 * MEMBERS_BODY_BYTES_MAX;
+
 /// About so large is a REST answer with messages at the most, but for one message and one change that always have room:
 /// the rest is on the next page.
 pub(super) const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;

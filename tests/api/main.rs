@@ -6,6 +6,7 @@ mod a_device_catches_up;
 mod a_forward_is_repeated;
 mod accepted_and_refused;
 mod admin_and_profiles;
+mod announcements_reach_their_audience;
 mod bad_input_costs_no_number;
 mod devices_are_kept_and_forgotten;
 mod direct_once_per_pair;

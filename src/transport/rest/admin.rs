@@ -25,6 +25,7 @@ pub(super) fn routes(config: &mut ServiceConfig) {
         .service(web::resource("/admin/v1/conversations/{conversation_id}/messages").post(send))
         .service(web::resource("/admin/v1/messages/{message_id}").delete(delete_message))
         .configure(super::webhooks::routes)
+        .configure(super::announcements::routes)
         .service(web::resource("/admin/v1/events").get(super::events::events))
         .service(web::resource("/admin/v1/stats").get(stats));
 }

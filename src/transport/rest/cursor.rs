@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use sha2::{Digest as _, Sha256};
 
 use crate::domain::{
-    ActionType, ConversationId, DeviceId, EventNo, InvalidField, MessageId, Principal, PrincipalType, Seq, Timestamp,
-    WebhookName,
+    ActionType, ConversationId, DeviceId, EventNo, InvalidField, JobId, MessageId, Principal, PrincipalType, Seq,
+    Timestamp, WebhookName,
 };
 use crate::service::{ActionPosition, ListPosition, MemberPosition, PinPosition};
 
@@ -176,6 +176,17 @@ pub(super) fn deliveries(name: &WebhookName, cursor: &str) -> Result<EventNo, In
     Ok(EventNo::new(event_no))
 }
 
+/// Of `GET /admin/v1/jobs`.
+pub(super) fn of_jobs(last: JobId) -> String {
+    mark("jobs", [last.get(), 0, 0])
+}
+
+/// The inverse of [`of_jobs`].
+pub(super) fn jobs(cursor: &str) -> Result<JobId, InvalidField> {
+    let [id, ..] = read("jobs", cursor)?;
+    JobId::new(id).ok_or(FOREIGN)
+}
+
 const FOREIGN: InvalidField = InvalidField::new("cursor", "must be a next_cursor of this list");
 
 fn mark(list: &str, [a, b, c]: [i64; 3]) -> String {
@@ -256,6 +267,8 @@ mod tests {
         assert_eq!(blocks(&of_blocks(last)), Ok(last));
         let last = MessageId::new(i64::MAX).unwrap();
         assert_eq!(notifications(&of_notifications(last)), Ok(last));
+        let last = JobId::new(i64::MAX).unwrap();
+        assert_eq!(jobs(&of_jobs(last)), Ok(last));
         for name in ["a", "phone.1 & co%", &"~".repeat(64)] {
             let device = DeviceId::parse(name).unwrap();
             assert_eq!(devices(&of_devices(&device)), Ok(device));

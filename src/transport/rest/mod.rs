@@ -5,6 +5,7 @@
 
 mod actions;
 mod admin;
+mod announcements;
 mod caller;
 mod contacts;
 mod conversations;
@@ -41,7 +42,8 @@ use crate::delivery::Delivery;
 use crate::domain::Code;
 use crate::relay::{Feed, Webhooks};
 use crate::service::{
-    Contacts, Conversations, Devices, Health, Inbox, Messages, Notifications, Principals, ServiceError, Sync, Users,
+    Announcements, Contacts, Conversations, Devices, Health, Inbox, Messages, Notifications, Principals, ServiceError,
+    Sync, Users,
 };
 
 /// What the REST door needs; `app` makes one and shares it with all workers.
@@ -62,6 +64,8 @@ pub struct Rest {
     pub inbox: Arc<Inbox>,
     /// Friend requests, invitations, and what becomes of them.
     pub notifications: Arc<Notifications>,
+    /// What is said to many at once.
+    pub announcements: Arc<Announcements>,
     /// Contacts and blocks.
     pub contacts: Arc<Contacts>,
     /// Catching up.

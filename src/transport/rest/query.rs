@@ -3,7 +3,7 @@
 use actix_web::{FromRequest as _, HttpRequest, web};
 
 use crate::domain::{
-    ActionType, ConversationId, DeviceId, DomainError, Emoji, EventNo, InvalidField, MessageId, Principal,
+    ActionType, ConversationId, DeviceId, DomainError, Emoji, EventNo, InvalidField, JobId, MessageId, Principal,
     PrincipalType, Seq, WebhookName,
 };
 use crate::protocol::fields::{limit, query_number};
@@ -110,6 +110,11 @@ pub(super) fn webhook(request: &HttpRequest) -> Result<WebhookName, DomainError>
 /// `{name}` of the path, of a webhook that may be new.
 pub(super) fn webhook_to_make(request: &HttpRequest) -> Result<WebhookName, InvalidField> {
     WebhookName::parse(segment(request, "name"))
+}
+
+/// `{job_id}` of the path.
+pub(super) fn job_id(request: &HttpRequest) -> Result<JobId, DomainError> {
+    JobId::parse(segment(request, "job_id")).ok_or(DomainError::NotFound("no such job"))
 }
 
 /// `{delivery_id}` of the path.

@@ -147,6 +147,7 @@ impl<'w> Stage<'w> {
             ("{device_id}", "d"),
             ("{name}", "hook"),
             ("{delivery_id}", "7"),
+            ("{job_id}", "7"),
         ]
         .iter()
         .fold(template.to_owned(), |text, (name, value)| text.replace(name, value));

@@ -231,6 +231,13 @@ pub(crate) const CALLS: &[Call] = &[
     ),
     row("POST /admin/v1/webhooks/{name}/replay", r#"{"after": 0}"#, OPERATOR),
     row("DELETE /admin/v1/webhooks/{name}", "", OPERATOR),
+    row(
+        "POST /admin/v1/announcements",
+        r#"{"audience": [{peer}], "text": "x", "client_request_id": "{key}"}"#,
+        OPERATOR,
+    ),
+    row("GET /admin/v1/jobs", "", OPERATOR),
+    row("GET /admin/v1/jobs/{job_id}", "", OPERATOR_BUT_NOTHING_THERE),
     row("GET /admin/v1/stats", "", OPERATOR),
 ];
 
