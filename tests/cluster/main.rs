@@ -6,6 +6,7 @@
 #![cfg(test)]
 
 mod acceptances;
+mod announcements;
 mod bench;
 mod events;
 mod full_disk;
