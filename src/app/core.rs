@@ -11,7 +11,9 @@ use tokio::time::timeout;
 
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
-use crate::conversation::{Answer, Committed, Committer, Parts, Publisher, ReplyTo, SessionReply, run_lane};
+use crate::conversation::{
+    Answer, Committed, Committer, Lane, Parts, Publisher, ReplyTo, SessionReply, home_of, run_lane,
+};
 use crate::domain::{Command, ConversationId};
 use crate::ids::Ids;
 use crate::routing::node::Node;
@@ -19,7 +21,7 @@ use crate::routing::{Bus, Registry};
 use crate::service::{Conversations, Principals};
 use crate::storage::Store;
 
-/// How long lanes may take to finish the commits under way when everything else has stopped.
+/// How long lanes may take to finish the commits under way.
 const LANES_STOP: Duration = Duration::from_secs(5);
 
 /// The parts that decide and store. Dropping it stops nothing: call [`Core::stop`].
@@ -39,7 +41,9 @@ pub struct Core {
     node: Arc<Node>,
     keeper: JoinHandle<()>,
     arbiters: Vec<Arbiter>,
-    lanes: Vec<JoinHandle<()>>,
+    committer: Committer,
+    /// Each is told, or dropped, when its lane has ended.
+    lanes: Vec<oneshot::Receiver<()>>,
 }
 
 impl Core {
@@ -63,26 +67,20 @@ impl Core {
         } else {
             config.database.lanes
         };
-        let (committer, receivers) = Committer::new(lanes);
-        let lanes = receivers
-            .into_iter()
-            .map(|requests| {
-                let store = Arc::clone(&store);
-                actix_rt::spawn(run_lane(requests, move || store.writer()))
-            })
-            .collect();
-        let parts = Arc::new(Parts {
+        let (committer, lanes) = Committer::new(lanes);
+        let arbiters: Vec<Arbiter> = (0..workers(config)).map(|_| Arbiter::new()).collect();
+        let lanes = start_lanes(lanes, &arbiters, &store);
+        let parts = Parts {
             store: Arc::clone(&store),
-            committer,
+            committer: committer.clone(),
             ids: Arc::clone(&ids),
             clock: Arc::clone(&clock),
             publisher,
-        });
-        let arbiters: Vec<Arbiter> = (0..workers(config)).map(|_| Arbiter::new()).collect();
+        };
         let idle_after = Duration::from_secs(config.conversation.idle_secs);
         let handles = arbiters.iter().map(Arbiter::handle).collect();
-        let bus: Arc<dyn Bus> =
-            Arc::new(Registry::new(handles, parts, idle_after).bounded(config.limits.backlog_bytes));
+        let registry = Registry::new(handles, &parts, idle_after);
+        let bus: Arc<dyn Bus> = Arc::new(registry.bounded(config.limits.backlog_bytes));
         let principals = Arc::new(Principals::new(
             Arc::<dyn Store>::clone(&store),
             Arc::clone(&ids),
@@ -104,6 +102,7 @@ impl Core {
             node,
             keeper,
             arbiters,
+            committer,
             lanes,
         })
     }
@@ -132,6 +131,16 @@ impl Core {
         self.node.leave().await;
         self.store.close().await;
         drop((self.conversations, self.bus));
+        // Before their threads stop: a commit that has begun is finished.
+        let ended = async {
+            self.committer.end().await;
+            for lane in self.lanes {
+                lane.await.ok();
+            }
+        };
+        if timeout(LANES_STOP, ended).await.is_err() {
+            tracing::warn!("a commit is still under way; whoever waits for it asks again with the same key");
+        }
         for arbiter in &self.arbiters {
             arbiter.stop();
         }
@@ -139,13 +148,26 @@ impl Core {
             // Joins a thread, so it must not hold up this one.
             spawn_blocking(move || arbiter.join().ok()).await.ok();
         }
-        // The lanes end by themselves: with the writers the last ones who could submit a batch are gone.
-        for lane in self.lanes {
-            if timeout(LANES_STOP, lane).await.is_err() {
-                tracing::warn!("a commit is still under way; whoever waits for it asks again with the same key");
-            }
-        }
     }
+}
+
+/// Starts each lane on the arbiter of its conversations.
+fn start_lanes(lanes: Vec<Lane>, arbiters: &[Arbiter], store: &Arc<dyn Store>) -> Vec<oneshot::Receiver<()>> {
+    let count = lanes.len();
+    let start = |(at, lane)| {
+        let (ended, end) = oneshot::channel();
+        let store = Arc::clone(store);
+        let serve = async move {
+            run_lane(lane, move || store.writer()).await;
+            // At a stop that has waited for too long nobody listens.
+            ended.send(()).ok();
+        };
+        if let Some(arbiter) = arbiters.get(home_of(at, count, arbiters.len())) {
+            arbiter.spawn(serve);
+        }
+        end
+    };
+    lanes.into_iter().enumerate().map(start).collect()
 }
 
 /// Threads for connections, and as many for writers.

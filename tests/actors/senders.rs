@@ -8,7 +8,7 @@ use onescribe::domain::{Command, DomainError, Event, Outcome, Principal};
 use onescribe::routing::Bus;
 use onescribe::storage::memory::MemoryStore;
 
-use crate::world::{IDLE, Node, OTHER_ROOM, ROOM, is_contiguous, origin, run, send};
+use crate::world::{IDLE, Node, OTHER_ROOM, ROOM, create, is_contiguous, origin, run, send};
 
 const ANN: Principal = Principal::user(1);
 const BOB: Principal = Principal::user(2);
@@ -57,6 +57,28 @@ fn b24_fifty_repeats_in_flight_make_one_message() {
             conflict,
             Err(CommandError::Refused(DomainError::KeyReused { .. }))
         ));
+        assert_eq!(node.stored(ROOM).await.len(), 2);
+    });
+}
+
+#[test]
+fn lanes_that_are_told_to_end_finish_what_they_were_given_and_take_nothing_more() {
+    run(async {
+        let store = MemoryStore::new();
+        Node::start(&store, 1).group(ROOM, &[ANN, BOB]).await;
+        let mut node = Node::with_sleeping_lanes(&store, 2);
+        let given = node.post(ROOM, send(ANN, "before", "before"));
+        // Its batch is in the lane when time can pass.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        node.committer.end().await;
+        let late = node.post(OTHER_ROOM, create(&[ANN, BOB]));
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        node.wake_lanes();
+        assert!(matches!(given.await, Ok(Ok(Outcome::Sent(_)))));
+        // Behind the last order, and before it was read: it is taken still, and finished.
+        assert_eq!(late.await, Ok(Ok(Outcome::Created)));
+        let refused = node.ask(ROOM, send(ANN, "after", "after")).await;
+        assert_eq!(refused, Err(CommandError::Overloaded));
         assert_eq!(node.stored(ROOM).await.len(), 2);
     });
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use actix::{Arbiter, System};
 use onescribe::clock::ManualClock;
 use onescribe::conversation::{
-    Answer, CommandError, Committed, Committer, Parts, Publisher, ReplyTo, SessionReply, Step, run_lane,
+    Answer, CommandError, Committed, Committer, Lane, Parts, Publisher, ReplyTo, SessionReply, Step, run_lane,
 };
 use onescribe::domain::snowflake::{EPOCH_MS, Snowflake};
 use onescribe::domain::{
@@ -97,7 +97,8 @@ pub(crate) struct Node {
     pub(crate) registry: Arc<Registry>,
     pub(crate) journal: Arc<Journal>,
     /// Lanes that nobody serves yet.
-    pub(crate) asleep: Vec<tokio::sync::mpsc::Receiver<onescribe::conversation::committer::Request>>,
+    pub(crate) asleep: Vec<Lane>,
+    pub(crate) committer: Committer,
     pub(crate) store: Arc<dyn Store>,
 }
 
@@ -121,18 +122,19 @@ impl Node {
         ));
         let (committer, asleep) = Committer::new(2);
         let journal = Arc::new(Journal::default());
-        let parts = Arc::new(Parts {
+        let parts = Parts {
             store: Arc::clone(&store),
-            committer,
+            committer: committer.clone(),
             ids,
             clock: Arc::<ManualClock>::clone(&clock),
             publisher: Arc::<Journal>::clone(&journal),
-        });
-        let registry = Arc::new(Registry::new(vec![Arbiter::current()], parts, IDLE));
+        };
+        let registry = Arc::new(Registry::new(vec![Arbiter::current()], &parts, IDLE));
         Self {
             registry,
             journal,
             asleep,
+            committer,
             store,
         }
     }
