@@ -1,5 +1,7 @@
 //! PostgreSQL: UNNEST of arrays, so that each statement is one prepared text whatever the number of rows.
 
+use std::sync::LazyLock;
+
 use sqlx::error::DatabaseError;
 use sqlx::postgres::{PgConnection, PgQueryResult, Postgres};
 use sqlx::{Executor, Row as _};
@@ -9,76 +11,99 @@ use super::sends::{HeadRow, ReadRow, Sends};
 use crate::domain::{Message, MessageId, Timestamp};
 use crate::storage::{CommitError, Durability};
 
-macro_rules! heads {
-    ($first:literal) => {
-        concat!(
-            "UPDATE im_conversation c SET last_seq = n.last_seq, last_change_seq = n.last_change_seq, \
-             last_count_no = n.last_count_no, chain_hash = n.chain_hash, last_message_seq = n.last_message_seq, \
-             last_activity_at = n.last_activity_at, member_count = n.member_count FROM UNNEST(",
-            $first,
-            ") AS n(conversation_id, old_seq, old_change_seq, last_seq, last_change_seq, last_count_no, chain_hash, \
-             last_message_seq, last_activity_at, member_count) WHERE c.conversation_id = n.conversation_id \
-             AND c.last_seq = n.old_seq AND c.last_change_seq = n.old_change_seq"
-        )
-    };
+/// A column of the rows that are bound as arrays, and its type.
+type Column = (&'static str, &'static str);
+
+const HEAD: [Column; 10] = [
+    ("conversation_id", "bigint"),
+    ("old_seq", "bigint"),
+    ("old_change_seq", "bigint"),
+    ("last_seq", "bigint"),
+    ("last_change_seq", "bigint"),
+    ("last_count_no", "bigint"),
+    ("chain_hash", "bytea"),
+    ("last_message_seq", "bigint"),
+    ("last_activity_at", "bigint"),
+    ("member_count", "bigint"),
+];
+const MESSAGE: [Column; 16] = [
+    ("message_id", "bigint"),
+    ("conversation_id", "bigint"),
+    ("seq", "bigint"),
+    ("sender_type", "smallint"),
+    ("sender_id", "bigint"),
+    ("client_message_id", "bytea"),
+    ("message_type", "text"),
+    ("content", "text"),
+    ("quoted_message_id", "bigint"),
+    ("status", "smallint"),
+    ("sent_at", "bigint"),
+    ("edited_at", "bigint"),
+    ("change_seq", "bigint"),
+    ("count_no", "bigint"),
+    ("content_hash", "bytea"),
+    ("chain_hash", "bytea"),
+];
+const READ: [Column; 5] = [
+    ("conversation_id", "bigint"),
+    ("sender_type", "smallint"),
+    ("sender_id", "bigint"),
+    ("seq", "bigint"),
+    ("count_no", "bigint"),
+];
+
+/// The rows of the arrays `$first`, `$first + 1`, … Unnested in the list of what is selected they are taken one by one;
+/// in FROM each array would first be written into a store of its own, which is 5 % of a statement.
+fn rows(first: usize, columns: &[Column]) -> String {
+    let unnest = |((name, kind), at): (&Column, usize)| format!("unnest(${at}::{kind}[]) AS {name}");
+    let columns: Vec<String> = columns.iter().zip(first..).map(unnest).collect();
+    format!("(SELECT {})", columns.join(", "))
 }
 
-macro_rules! messages {
-    ($arrays:literal) => {
-        concat!(
-            "INSERT INTO im_message (message_id, conversation_id, seq, sender_type, sender_id, client_message_id, \
-             message_type, content, quoted_message_id, status, sent_at, edited_at, change_seq, count_no, \
-             content_hash, chain_hash) SELECT * FROM UNNEST(",
-            $arrays,
-            ") AS m(message_id, conversation_id, seq, sender_type, sender_id, client_message_id, message_type, \
-             content, quoted_message_id, status, sent_at, edited_at, change_seq, count_no, content_hash, chain_hash)"
-        )
-    };
+fn heads(first: usize) -> String {
+    format!(
+        "UPDATE im_conversation c SET last_seq = n.last_seq, last_change_seq = n.last_change_seq, \
+         last_count_no = n.last_count_no, chain_hash = n.chain_hash, last_message_seq = n.last_message_seq, \
+         last_activity_at = n.last_activity_at, member_count = n.member_count FROM {} AS n \
+         WHERE c.conversation_id = n.conversation_id AND c.last_seq = n.old_seq AND c.last_change_seq = n.old_change_seq",
+        rows(first, &HEAD)
+    )
 }
 
-macro_rules! reads {
-    ($arrays:literal) => {
-        concat!(
-            "UPDATE im_member r SET last_read_seq = n.seq, last_read_count_no = n.count_no, marked_unread = FALSE \
-             FROM UNNEST(",
-            $arrays,
-            ") AS n(conversation_id, sender_type, sender_id, seq, count_no) \
-             WHERE r.conversation_id = n.conversation_id AND r.principal_type = n.sender_type \
-             AND r.principal_id = n.sender_id AND r.status = 1 AND r.last_read_seq < n.seq"
-        )
-    };
+fn messages(first: usize) -> String {
+    let names = MESSAGE.map(|(name, _)| name).join(", ");
+    format!(
+        "INSERT INTO im_message ({names}) SELECT * FROM {} AS m",
+        rows(first, &MESSAGE)
+    )
 }
 
-const HEADS: &str = heads!(
-    "$1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bytea[], $8::bigint[], \
-     $9::bigint[], $10::bigint[]"
-);
-const MESSAGES: &str = messages!(
-    "$1::bigint[], $2::bigint[], $3::bigint[], $4::smallint[], $5::bigint[], $6::bytea[], $7::text[], $8::text[], \
-     $9::bigint[], $10::smallint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bytea[], \
-     $16::bytea[]"
-);
-const READS: &str = reads!("$1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[]");
+fn reads(first: usize) -> String {
+    format!(
+        "UPDATE im_member r SET last_read_seq = n.seq, last_read_count_no = n.count_no, marked_unread = FALSE \
+         FROM {} AS n WHERE r.conversation_id = n.conversation_id AND r.principal_type = n.sender_type \
+         AND r.principal_id = n.sender_id AND r.status = 1 AND r.last_read_seq < n.seq",
+        rows(first, &READ)
+    )
+}
+
+static HEADS: LazyLock<String> = LazyLock::new(|| heads(1));
+static MESSAGES: LazyLock<String> = LazyLock::new(|| messages(1));
+static READS: LazyLock<String> = LazyLock::new(|| reads(1));
 
 /// Everything of plain sends. `IN (…) IS TRUE` keeps the planner from turning the test into a join: it becomes a
 /// look-up in a hash of the conversations that passed, also in a plan made for a few rows.
-const SENDS: &str = concat!(
-    "WITH passed AS (",
-    heads!(
-        "$1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bytea[], \
-         $8::bigint[], $9::bigint[], $10::bigint[]"
-    ),
-    " RETURNING c.conversation_id), said AS (",
-    messages!(
-        "$11::bigint[], $12::bigint[], $13::bigint[], $14::smallint[], $15::bigint[], $16::bytea[], $17::text[], \
-         $18::text[], $19::bigint[], $20::smallint[], $21::bigint[], $22::bigint[], $23::bigint[], $24::bigint[], \
-         $25::bytea[], $26::bytea[]"
-    ),
-    " WHERE (m.conversation_id IN (SELECT conversation_id FROM passed)) IS TRUE), seen AS (",
-    reads!("$27::bigint[], $28::smallint[], $29::bigint[], $30::bigint[], $31::bigint[]"),
-    " AND (n.conversation_id IN (SELECT conversation_id FROM passed)) IS TRUE)",
-    " SELECT conversation_id FROM passed"
-);
+static SENDS: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "WITH passed AS ({} RETURNING c.conversation_id), \
+         said AS ({} WHERE (m.conversation_id IN (SELECT conversation_id FROM passed)) IS TRUE), \
+         seen AS ({} AND (n.conversation_id IN (SELECT conversation_id FROM passed)) IS TRUE) \
+         SELECT conversation_id FROM passed",
+        heads(1),
+        messages(1 + HEAD.len()),
+        reads(1 + HEAD.len() + MESSAGE.len())
+    )
+});
 
 type Query<'q> = sqlx::query::Query<'q, Postgres, sqlx::postgres::PgArguments>;
 
@@ -134,7 +159,7 @@ fn bind_reads<'q>(query: Query<'q>, reads: &[ReadRow]) -> Query<'q> {
 
 /// The one statement of plain sends, with everything that it writes.
 pub(super) fn query_of<'q>(sends: &Sends<'_>) -> Query<'q> {
-    let query = bind_messages(bind_heads(sqlx::query(SENDS), &sends.heads), &sends.messages);
+    let query = bind_messages(bind_heads(sqlx::query(SENDS.as_str()), &sends.heads), &sends.messages);
     bind_reads(query, &sends.reads)
 }
 
@@ -218,14 +243,14 @@ impl Dialect for Postgres {
         if heads.is_empty() {
             return Ok(0);
         }
-        Ok(bind_heads(sqlx::query(HEADS), heads)
+        Ok(bind_heads(sqlx::query(HEADS.as_str()), heads)
             .execute(connection)
             .await?
             .rows_affected())
     }
 
     async fn insert_messages(connection: &mut PgConnection, messages: &[&Message]) -> Result<(), sqlx::Error> {
-        bind_messages(sqlx::query(MESSAGES), messages)
+        bind_messages(sqlx::query(MESSAGES.as_str()), messages)
             .execute(connection)
             .await
             .map(drop)
@@ -235,7 +260,7 @@ impl Dialect for Postgres {
         if reads.is_empty() {
             return Ok(());
         }
-        bind_reads(sqlx::query(READS), reads)
+        bind_reads(sqlx::query(READS.as_str()), reads)
             .execute(connection)
             .await
             .map(drop)
