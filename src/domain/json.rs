@@ -66,7 +66,9 @@ fn copy_string(field: &'static str, text: &str, out: &mut String) -> Result<usiz
     let mut at = 1_usize;
     loop {
         let rest = text.get(at..).unwrap_or_default();
-        let plain = rest.find(['"', '\\']).ok_or(InvalidField::new(field, "must be JSON"))?;
+        // No byte of a longer character is one of these.
+        let end = rest.bytes().position(|byte| matches!(byte, b'"' | b'\\'));
+        let plain = end.ok_or(InvalidField::new(field, "must be JSON"))?;
         out.push_str(rest.get(..plain).unwrap_or_default());
         at += plain;
         if rest.get(plain..).is_some_and(|tail| tail.starts_with('"')) {

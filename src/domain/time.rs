@@ -35,7 +35,7 @@ pub fn rfc3339(at: Timestamp) -> String {
             number /= 10;
         }
     }
-    String::from_utf8_lossy(&text).into_owned()
+    std::str::from_utf8(&text).unwrap_or_default().to_owned()
 }
 
 /// Reads any RFC 3339 time; `None` for anything else.

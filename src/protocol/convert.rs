@@ -5,8 +5,8 @@ use std::fmt::Display;
 use serde::Serializer;
 use serde_json::value::RawValue;
 
-use crate::domain::Timestamp;
 use crate::domain::time::rfc3339;
+use crate::domain::{Digest, Timestamp};
 
 /// Stored content is JSON that was checked before it was stored.
 #[must_use]
@@ -27,6 +27,10 @@ pub(super) fn optional_decimal<S: Serializer>(id: &Option<i64>, serializer: S) -
 
 pub(super) fn display<T: Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(value)
+}
+
+pub(super) fn hex<S: Serializer>(digest: &Digest, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(digest.hex().as_str())
 }
 
 pub(super) fn time<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {

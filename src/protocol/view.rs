@@ -38,9 +38,9 @@ pub struct Message<'a> {
     edited_at: Option<domain::Timestamp>,
     change_seq: i64,
     count_no: i64,
-    #[serde(serialize_with = "convert::display")]
+    #[serde(serialize_with = "convert::hex")]
     content_hash: domain::Digest,
-    #[serde(serialize_with = "convert::display")]
+    #[serde(serialize_with = "convert::hex")]
     chain_hash: domain::Digest,
     reactions: Vec<Reaction<'a>>,
     pinned: bool,
