@@ -11,6 +11,7 @@ pub mod fan;
 pub mod hub;
 pub mod outbox;
 mod publisher;
+mod queue;
 pub mod session;
 pub mod sessions;
 mod shared;

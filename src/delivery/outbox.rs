@@ -4,7 +4,6 @@
 //! Bounded in bytes and in age: a client that does not read is told so with 4008 and loses the connection, never the
 //! server its memory. A `WebsocketContext` can do neither, since nothing of it runs while its socket is full.
 
-use std::collections::VecDeque;
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,6 +14,7 @@ use bytes::{Bytes, BytesMut};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::queue::Queue;
 use super::wire::{self, Close};
 
 /// Frames that wait are merged into one write up to this size.
@@ -48,8 +48,7 @@ enum Stage {
 }
 
 struct State {
-    frames: VecDeque<(Bytes, Instant)>,
-    bytes: usize,
+    frames: Queue,
     /// What the socket did not take of a write that was begun: it goes first and is never dropped.
     rest: Bytes,
     stage: Stage,
@@ -73,8 +72,7 @@ impl Outbox {
         Self {
             bounds,
             state: Mutex::new(State {
-                frames: VecDeque::new(),
-                bytes: 0,
+                frames: Queue::default(),
                 rest: Bytes::new(),
                 stage: Stage::Open,
                 waker: None,
@@ -105,7 +103,7 @@ impl Outbox {
 
     /// So much is waiting that nothing should come which nobody misses.
     pub fn is_busy(&self) -> bool {
-        self.lock().bytes > self.bounds.bytes / 2
+        self.lock().frames.bytes() > self.bounds.bytes / 2
     }
 
     /// Over the bound in bytes, everything that waits is dropped for a 4008; nothing is lost, since the client resumes
@@ -116,11 +114,11 @@ impl Outbox {
             return None;
         }
         // One frame always fits, or a small bound would end every connection.
-        if state.bytes + frame.len() > self.bounds.bytes && !state.frames.is_empty() {
+        if state.frames.bytes() + frame.len() > self.bounds.bytes && !state.frames.is_empty() {
             self.close_locked(state, Close::Slow, now);
             return None;
         }
-        state.queue(frame, now);
+        state.frames.push(frame, now);
         Some(state)
     }
 
@@ -137,7 +135,7 @@ impl Outbox {
         let mut state = self.lock();
         if state.stage == Stage::Open {
             let now = Instant::now();
-            state.queue(last_words, now);
+            state.frames.push(last_words, now);
             self.close_locked(state, reason, now);
         }
     }
@@ -151,9 +149,9 @@ impl Outbox {
             _ => (false, CLOSE_GRACE),
         };
         if drops {
-            state.clear();
+            state.frames = Queue::default();
         }
-        state.queue(wire::close(reason.code(), reason.reason()), now);
+        state.frames.push(wire::close(reason.code(), reason.reason()), now);
         state.stage = Stage::Closing(grace);
         state.wake();
         self.leaving.notify_one();
@@ -164,7 +162,7 @@ impl Outbox {
         let mut state = self.lock();
         if state.stage == Stage::Open {
             let echo = code.map_or_else(|| wire::close(1000, ""), |code| wire::close(code, ""));
-            state.queue(echo, Instant::now());
+            state.frames.push(echo, Instant::now());
         }
         state.finish(Stage::Ended);
         self.leaving.notify_one();
@@ -179,7 +177,7 @@ impl Outbox {
     /// Ends the connection at once, also when its writer is stuck.
     pub fn cut(&self) {
         let mut state = self.lock();
-        state.clear();
+        state.frames = Queue::default();
         state.rest = Bytes::new();
         if let Some(socket) = state.socket.take() {
             // It may be gone already, which is what we want.
@@ -244,7 +242,7 @@ impl Outbox {
     /// The connection is gone, whoever ended it. Its second handle goes too, or the descriptor would stay open.
     pub fn gone(&self) {
         let mut state = self.lock();
-        state.clear();
+        state.frames = Queue::default();
         state.rest = Bytes::new();
         state.socket = None;
         state.finish(Stage::Cut);
@@ -258,19 +256,19 @@ impl Outbox {
 
     /// How much waits.
     pub fn bytes(&self) -> usize {
-        self.lock().bytes
+        self.lock().frames.bytes()
     }
 
     /// How long the oldest frame has waited.
     pub fn waits_for(&self, now: Instant) -> Duration {
         let state = self.lock();
-        let oldest = state.frames.front().filter(|_| state.stage == Stage::Open);
-        oldest.map_or(Duration::ZERO, |(_, since)| now.duration_since(*since))
+        let oldest = state.frames.since().filter(|_| state.stage == Stage::Open);
+        oldest.map_or(Duration::ZERO, |since| now.duration_since(since))
     }
 
     /// Looks at every frame that waits.
     pub fn each_frame(&self, look: impl FnMut(&Bytes)) {
-        self.lock().frames.iter().map(|(frame, _)| frame).for_each(look);
+        self.lock().frames.iter().for_each(look);
     }
 
     /// May something still be queued?
@@ -283,8 +281,8 @@ impl Outbox {
         let state = self.lock();
         Waits {
             frames: state.frames.len(),
-            bytes: state.bytes,
-            room: state.frames.capacity(),
+            bytes: state.frames.bytes(),
+            room: state.frames.room(),
             rest: state.rest.len(),
         }
     }
@@ -304,17 +302,6 @@ pub(in crate::delivery) struct Waits {
 }
 
 impl State {
-    fn queue(&mut self, frame: Bytes, now: Instant) {
-        self.bytes += frame.len();
-        self.frames.push_back((frame, now));
-    }
-
-    fn clear(&mut self) {
-        // The memory too: a burst must not stay with an idle connection (B87).
-        self.frames = VecDeque::new();
-        self.bytes = 0;
-    }
-
     fn wake(&mut self) {
         if let Some(waker) = self.waker.take() {
             waker.wake();
@@ -354,29 +341,20 @@ impl State {
         (!rest.is_empty()).then_some(rest)
     }
 
-    fn pop(&mut self) -> Option<Bytes> {
-        let (frame, _) = self.frames.pop_front()?;
-        self.bytes = self.bytes.saturating_sub(frame.len());
-        if self.frames.is_empty() {
-            self.clear();
-        }
-        Some(frame)
-    }
-
     /// The next write: one frame as it is, or several small ones in one piece.
     fn chunk(&mut self) -> Option<Bytes> {
-        let first = self.pop()?;
+        let first = self.frames.pop()?;
         let fits = |state: &Self, used: usize| {
             let next = state.frames.front();
-            next.is_some_and(|(next, _)| used + next.len() <= CHUNK_BYTES_MAX)
+            next.is_some_and(|next| used + next.len() <= CHUNK_BYTES_MAX)
         };
         if !fits(self, first.len()) {
             return Some(first);
         }
-        let mut chunk = BytesMut::with_capacity((first.len() + self.bytes).min(CHUNK_BYTES_MAX));
+        let mut chunk = BytesMut::with_capacity((first.len() + self.frames.bytes()).min(CHUNK_BYTES_MAX));
         chunk.extend_from_slice(&first);
         while fits(self, chunk.len()) {
-            chunk.extend_from_slice(&self.pop().unwrap_or_default());
+            chunk.extend_from_slice(&self.frames.pop().unwrap_or_default());
         }
         Some(chunk.freeze())
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use tokio::time::Instant;
 
-use super::super::fan::{Fan, Frame, Hidden, Item};
+use super::super::fan::{Fan, Hidden, Item};
 use super::super::outbox::CHUNK_BYTES_MAX;
 use super::super::session::Refused;
 #[cfg(test)]
@@ -186,20 +186,13 @@ fn run(items: &[Item]) -> usize {
     items.iter().take_while(fits).count().max(1)
 }
 
-/// The pushes of a run in one piece.
+/// The pushes of a run in one piece, a hub's own: threads that count the users of the same bytes wait for each other.
 fn merge(run: &[Item]) -> Bytes {
-    let mut frames = run.iter().filter_map(|item| match item {
-        Item::Push { frame, .. } => Some(frame),
-        _ => None,
-    });
-    let (first, second) = (frames.next().map(Frame::get), frames.next().map(Frame::get));
-    match (first, second) {
-        (Some(first), Some(second)) => {
-            let mut merged = BytesMut::from(&first[..]);
-            merged.extend_from_slice(second);
-            frames.for_each(|frame| merged.extend_from_slice(frame.get()));
-            merged.freeze()
+    let mut merged = BytesMut::new();
+    for item in run {
+        if let Item::Push { frame, .. } = item {
+            merged.extend_from_slice(frame.get());
         }
-        (first, _) => first.cloned().unwrap_or_default(),
     }
+    merged.freeze()
 }
