@@ -111,6 +111,14 @@ id_type!(
     /// Work in the background (a snowflake).
     JobId
 );
+id_type!(
+    /// A file (a snowflake).
+    FileId
+);
+id_type!(
+    /// Bytes in the object store (a snowflake).
+    BlobId
+);
 number_type!(
     /// The place of a message in its conversation: 1, 2, 3 … without holes (INV-SEQ-1).
     Seq

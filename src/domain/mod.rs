@@ -14,6 +14,7 @@ pub mod conversation;
 pub mod decide;
 pub mod error;
 pub mod event;
+pub mod file;
 pub mod ids;
 pub mod json;
 pub mod member;
@@ -44,9 +45,10 @@ pub use conversation::{
 pub use decide::{Batch, Context, Draft, Fact, Facts, Outcome, Quotable, Refusal, Touchable};
 pub use error::{DomainError, InvalidField};
 pub use event::Event;
+pub use file::{Blob, Dimensions, File, FileState};
 pub use ids::{
-    ChangeSeq, ClientMessageId, ClientRequestId, ConversationId, CountNo, DeviceId, Emoji, EventNo, ExternalId, JobId,
-    MessageId, Principal, PrincipalType, Seq, Timestamp, WebhookId,
+    BlobId, ChangeSeq, ClientMessageId, ClientRequestId, ConversationId, CountNo, DeviceId, Emoji, EventNo, ExternalId,
+    FileId, JobId, MessageId, Principal, PrincipalType, Seq, Timestamp, WebhookId,
 };
 pub use member::{Member, Members, Membership, Role};
 pub use mention::Mentions;

@@ -9,6 +9,7 @@
 //! (statements and rows of a send do not depend on the number of members).
 
 mod events;
+mod files;
 mod jobs;
 mod marks;
 pub mod memory;
@@ -29,6 +30,7 @@ pub use events::{
     AuditedCursor, AuditedEvent, EventCursor, EventStore, Lag, LagPage, LogState, Missable, Placed, Placement, Placer,
     PushDue, PushPlacement, Unplaced,
 };
+pub use files::{FileStore, FinishedFile, LooseBlob, LooseFile, NewBlob, NewFile};
 pub use jobs::{JobHolder, JobProgress, JobStore};
 pub use notifications::{DueNotification, NotificationStore};
 pub use personal::{ActionPosition, DuePosition, DueReminder, PersonalStore};
