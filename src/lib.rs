@@ -94,6 +94,7 @@
 //! | INV-READ-1 | a read position never falls and never passes last_seq |
 //! | INV-NOTE-1 | a notification and its message are one commit and say the same; of several answers one stands |
 //! | INV-BLOCK-1 | once a block is answered, nothing that the blocked sends into the DIRECT of the two gets a seq |
+//! | INV-FILE-1 | a message refers only to files that its sender may read; a file stays while a message that stands refers to it |
 //! | INV-UNREAD-1 | unread is never negative and does not count one's own messages |
 //!
 //! # What is deliberately absent

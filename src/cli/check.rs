@@ -22,6 +22,8 @@ use crate::storage::{Store, StoreResult};
 const AT_ONCE: usize = 4;
 /// Conversation ids that are in memory at once.
 const PAGE_IDS: u32 = 1_000;
+/// References to files that are in memory at once, each with the content of its message.
+const PAGE_REFERENCES: u32 = 200;
 /// Findings that are printed; a store with more is not read by a person line by line.
 const PRINTED_MAX: usize = 200;
 
@@ -60,10 +62,11 @@ async fn prove(config: Config) -> anyhow::Result<ExitCode> {
         reacted,
         events,
         notifications,
+        references,
     } = report.counts;
     println!(
         "checked {} conversations, {} messages, {} changes, {} memberships, {} quotes, {} messages with reactions, \
-         {} events, {} notifications in {}",
+         {} events, {} notifications, {} references to files in {}",
         HumanCount(conversations),
         HumanCount(messages),
         HumanCount(changes),
@@ -72,12 +75,13 @@ async fn prove(config: Config) -> anyhow::Result<ExitCode> {
         HumanCount(reacted),
         HumanCount(events),
         HumanCount(notifications),
+        HumanCount(references),
         progress::rate(messages, started.elapsed()),
     );
     if report.found == 0 {
         println!(
-            "in order: no hole, no double; heads, counts, hash chain, changes, quotes, marks, notifications, read \
-             positions and events agree"
+            "in order: no hole, no double; heads, counts, hash chain, changes, quotes, marks, notifications, files, \
+             read positions and events agree"
         );
         return Ok(ExitCode::SUCCESS);
     }
@@ -114,6 +118,7 @@ async fn check(store: &dyn Store, bar: &ProgressBar) -> StoreResult<Report> {
     reactions(store, &mut report).await?;
     event_log(store, &mut report).await?;
     notifications(store, &mut report).await?;
+    references(store, &mut report).await?;
     bar.finish_and_clear();
     report.findings.sort();
     Ok(report)
@@ -193,6 +198,24 @@ async fn untold(store: &dyn Store, rows: &[Notification]) -> StoreResult<Vec<Not
     Ok(stray.cloned().collect())
 }
 
+/// So are references to files.
+async fn references(store: &dyn Store, report: &mut Report) -> StoreResult<()> {
+    let mut after = None;
+    loop {
+        let page = store.stray_references(after, PAGE_REFERENCES).await?;
+        let findings = page.strays.iter().map(Finding::of).collect();
+        let counts = Counts {
+            references: page.references,
+            ..Counts::default()
+        };
+        report.add(counts, findings);
+        match page.last {
+            Some(last) => after = Some(last),
+            None => return Ok(()),
+        }
+    }
+}
+
 /// How many there are, for the bar.
 async fn count(store: &dyn Store) -> StoreResult<u64> {
     let (mut count, mut after): (u64, Option<ConversationId>) = (0, None);
@@ -215,6 +238,7 @@ impl Report {
         total.reacted += counts.reacted;
         total.events += counts.events;
         total.notifications += counts.notifications;
+        total.references += counts.references;
         self.found += findings.len();
         let room = PRINTED_MAX.saturating_sub(self.findings.len());
         self.findings.extend(findings.into_iter().take(room));

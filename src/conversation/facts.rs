@@ -1,8 +1,8 @@
 //! What a decision has to know and only the store knows: asked for once a batch, before anything is decided on it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::domain::{ClientMessageId, ConversationId, Fact, Facts, Principal};
+use crate::domain::{ClientMessageId, ConversationId, Fact, Facts, FileId, Principal};
 use crate::storage::{Store, StoreError};
 
 /// Asks the store for everything that decisions need.
@@ -13,10 +13,12 @@ pub(super) async fn fetch(
     facts: &mut Facts,
 ) -> Result<(), StoreError> {
     let mut keys = Vec::new();
+    let mut files: BTreeMap<Principal, BTreeSet<FileId>> = BTreeMap::new();
     // Each once, in an order that does not depend on chance.
     for need in needs.into_iter().collect::<BTreeSet<_>>() {
         match need {
             Fact::Key(principal, key) => keys.push((principal, key)),
+            Fact::Files(principal, ids) => files.entry(principal).or_default().extend(ids),
             Fact::Quote(message, viewer) => {
                 let fact = store.quotable(id, message, viewer).await?;
                 facts.quotes.insert((message, viewer), fact);
@@ -46,6 +48,14 @@ pub(super) async fn fetch(
                 facts.ties.insert((one, other), fact);
             }
         }
+    }
+    for (principal, ids) in files {
+        let ids: Vec<FileId> = ids.into_iter().collect();
+        let readable = store.readable_files(&ids, principal).await?;
+        facts.files.extend(ids.into_iter().map(|id| ((id, principal), false)));
+        facts
+            .files
+            .extend(readable.into_iter().map(|file| ((file.file_id, principal), true)));
     }
     look_up(store, id, keys, facts).await
 }

@@ -209,6 +209,7 @@ fn of_event(committed: &Committed, at: usize, event: &Event, sessions: &Sessions
         | Event::SettingsChanged { .. }
         | Event::ActionChanged { .. }
         | Event::Mentioned { .. }
+        | Event::Referenced { .. }
         | Event::Reacted { .. }
         | Event::Pinned { .. }
         | Event::Notified { .. }

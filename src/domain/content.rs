@@ -10,15 +10,14 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::attachment;
 use super::error::{DomainError, InvalidField};
-use super::ids::{Principal, PrincipalType};
+use super::ids::{FileId, Principal, PrincipalType};
 use super::json;
 use super::mention::Mentions;
 
 /// The most mentions in one text.
 pub const MENTIONS_MAX: usize = 500;
-/// The most attachments of one message.
-pub const ATTACHMENTS_MAX: usize = 50;
 /// The longest name of an own message type.
 pub const MESSAGE_TYPE_CHARS_MAX: usize = 32;
 
@@ -153,6 +152,12 @@ impl Content {
         )
     }
 
+    /// The files that it refers to, in order, each once; at most [`attachment::ATTACHMENTS_MAX`].
+    #[must_use]
+    pub fn files(&self) -> Vec<FileId> {
+        attachment::files(&self.0)
+    }
+
     /// What the server made itself, or what comes back from the store.
     #[must_use]
     pub fn trusted(compact: &str) -> Self {
@@ -185,7 +190,7 @@ fn object(compact: &str) -> Result<Object<'_>, InvalidField> {
 fn rules(object: &Object<'_>, message_type: &MessageType) -> Result<(), InvalidField> {
     match message_type {
         MessageType::Text => text_rules(object)?,
-        MessageType::Attachment(_) => attachment_rules(object)?,
+        MessageType::Attachment(_) => return attachment::required(object),
         MessageType::Card => {
             object
                 .text("card_type")
@@ -206,21 +211,21 @@ fn rules(object: &Object<'_>, message_type: &MessageType) -> Result<(), InvalidF
         }
         MessageType::Other(_) => {}
     }
-    Ok(())
+    attachment::allowed(object)
 }
 
 /// The members of a JSON object; the last of repeated keys counts, as in JavaScript.
-struct Object<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+pub(super) struct Object<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'a> Object<'a> {
-    fn parse(text: &'a str) -> Option<Self> {
+    pub(super) fn parse(text: &'a str) -> Option<Self> {
         serde_json::from_str::<Members<'a>>(text)
             .ok()
             .map(|members| Self(members.0))
     }
 
     /// `null` and absent mean the same.
-    fn get(&self, key: &str) -> Option<&'a str> {
+    pub(super) fn get(&self, key: &str) -> Option<&'a str> {
         self.0
             .iter()
             .rev()
@@ -229,7 +234,7 @@ impl<'a> Object<'a> {
             .filter(|raw| *raw != "null")
     }
 
-    fn text(&self, key: &str) -> Option<Cow<'a, str>> {
+    pub(super) fn text(&self, key: &str) -> Option<Cow<'a, str>> {
         self.get(key)
             .and_then(|raw| serde_json::from_str::<Text<'a>>(raw).ok())
             .map(|text| text.0)
@@ -320,35 +325,6 @@ fn mentions(object: &Object<'_>, text: &str) -> Result<Vec<Principal>, InvalidFi
         }
     }
     Ok(found)
-}
-
-fn attachment_rules(object: &Object<'_>) -> Result<(), InvalidField> {
-    const FIELD: &str = "content.attachments";
-    #[derive(Deserialize)]
-    struct Attachment<'a> {
-        #[serde(borrow)]
-        file_id: Cow<'a, str>,
-    }
-    if object.get("text").is_some() && object.text("text").is_none() {
-        return Err(InvalidField::new("content.text", "must be a string"));
-    }
-    let list: Vec<Attachment<'_>> = object
-        .get("attachments")
-        .and_then(|raw| serde_json::from_str(raw).ok())
-        .ok_or(InvalidField::new(
-            FIELD,
-            "must be a list of {\"file_id\", \"name\", \"media_type\", \"size\"}",
-        ))?;
-    if list.is_empty() || list.len() > ATTACHMENTS_MAX {
-        return Err(InvalidField::new(FIELD, "must have 1 to 50 entries"));
-    }
-    if list
-        .iter()
-        .any(|attachment| super::ids::MessageId::parse(&attachment.file_id).is_none())
-    {
-        return Err(InvalidField::new(FIELD, "each needs a file_id, a decimal string"));
-    }
-    Ok(())
 }
 
 fn is_base64(text: &str) -> bool {

@@ -255,6 +255,7 @@ impl Conversation {
             | Event::SettingsChanged { .. }
             | Event::ActionChanged { .. }
             | Event::Mentioned { .. }
+            | Event::Referenced { .. }
             | Event::Reacted { .. }
             | Event::Pinned { .. }
             | Event::Notified { .. }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::annotated::Annotated;
 use super::change::Change;
 use super::conversation::{CreationKey, Header};
-use super::ids::{ConversationId, CountNo, DeviceId, Emoji, MessageId, Principal, Seq, Timestamp};
+use super::ids::{ConversationId, CountNo, DeviceId, Emoji, FileId, MessageId, Principal, Seq, Timestamp};
 use super::member::{Member, Role};
 use super::mention::Mentions;
 use super::message::Message;
@@ -100,6 +100,19 @@ pub enum Event {
         before: Mentions,
         /// Whom it mentions now: members other than its sender, or everybody.
         now: Mentions,
+    },
+    /// The files to which the present content of a message refers are others than before. It stands after the message.
+    Referenced {
+        /// Which message.
+        message_id: MessageId,
+        /// Its place.
+        seq: Seq,
+        /// Files that it did not refer to before, in order, each once.
+        added: Vec<FileId>,
+        /// Files that it refers to no longer, in order, each once.
+        removed: Vec<FileId>,
+        /// When.
+        at: Timestamp,
     },
     /// A principal has given a reaction, or has taken it back.
     Reacted {

@@ -5,6 +5,7 @@
 
 pub mod annotated;
 pub mod announcement;
+pub mod attachment;
 pub mod chain;
 pub mod change;
 pub mod code;

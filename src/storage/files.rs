@@ -9,8 +9,8 @@ use std::collections::HashSet;
 
 use async_trait::async_trait;
 
-use super::StoreResult;
-use crate::domain::{Blob, BlobId, Digest, Dimensions, File, FileId, FileState, Principal, Timestamp};
+use super::{StoreResult, Stray};
+use crate::domain::{Blob, BlobId, Digest, Dimensions, File, FileId, FileState, MessageId, Principal, Timestamp};
 
 /// Bytes that are about to be written: the row comes first, so that none are there without one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +77,17 @@ pub struct LooseBlob {
     pub touched_at: Timestamp,
 }
 
+/// A page of references.
+#[derive(Clone, Debug, Default)]
+pub struct StrayReferences {
+    /// Read up to here; `None` = there are no more.
+    pub last: Option<(MessageId, FileId)>,
+    /// How many were looked at.
+    pub references: u64,
+    /// What must not be there.
+    pub strays: Vec<Stray>,
+}
+
 /// Files, their bytes, and what is to become of those that nobody needs.
 #[async_trait]
 pub trait FileStore: Send + Sync {
@@ -94,28 +105,25 @@ pub trait FileStore: Send + Sync {
 
     /// These files, whoever may see them, in any order; those that are not there are left out.
     async fn files(&self, ids: &[FileId]) -> StoreResult<Vec<File>>;
-    /// Is there a message that `viewer` may see at present and that refers to this file? What they have cleared or deleted
+    /// Those of these files to which a message refers that `viewer` may see at present; what they have cleared or deleted
     /// for themselves does not count. The cost depends neither on the history nor on the number of members.
-    async fn is_shared_with(&self, id: FileId, viewer: Principal) -> StoreResult<bool>;
+    async fn shared_with(&self, ids: &[FileId], viewer: Principal) -> StoreResult<HashSet<FileId>>;
     /// The file, if `viewer` may read it: they uploaded it, or it is shared with them.
     async fn readable_file(&self, id: FileId, viewer: Principal) -> StoreResult<Option<File>> {
-        let found = self.files(&[id]).await?.into_iter().next();
-        let Some(file) = found.filter(|file| file.state != FileState::Uploading) else {
-            return Ok(None);
-        };
-        let may = file.is_open_to(viewer) || self.is_shared_with(id, viewer).await?;
-        Ok(may.then_some(file))
+        Ok(self.readable_files(&[id], viewer).await?.into_iter().next())
     }
     /// Those of these files that `viewer` may read.
-    async fn readable(&self, ids: &[FileId], viewer: Principal) -> StoreResult<HashSet<FileId>> {
-        let mut readable = HashSet::new();
-        for file in self.files(ids).await? {
-            let there = file.state != FileState::Uploading;
-            if file.is_open_to(viewer) || (there && self.is_shared_with(file.file_id, viewer).await?) {
-                readable.insert(file.file_id);
-            }
-        }
-        Ok(readable)
+    async fn readable_files(&self, ids: &[FileId], viewer: Principal) -> StoreResult<Vec<File>> {
+        let mut files = self.files(ids).await?;
+        files.retain(|file| file.state != FileState::Uploading);
+        let foreign = files.iter().filter(|file| !file.is_open_to(viewer));
+        let foreign: Vec<FileId> = foreign.map(|file| file.file_id).collect();
+        let shared = match foreign.as_slice() {
+            [] => HashSet::new(),
+            foreign => self.shared_with(foreign, viewer).await?,
+        };
+        files.retain(|file| file.is_open_to(viewer) || shared.contains(&file.file_id));
+        Ok(files)
     }
 
     /// Files of this state to which nothing has referred since `before` or earlier, the oldest first, at most `limit`.
@@ -140,6 +148,11 @@ pub trait FileStore: Send + Sync {
     /// They could not be removed: they stand behind all others, loose since `now`.
     async fn touch_blob(&self, id: BlobId, now: Timestamp) -> StoreResult<()>;
 
+    /// To which files these messages refer by their rows: for `check`.
+    async fn references(&self, messages: &[MessageId]) -> StoreResult<HashSet<(MessageId, FileId)>>;
+    /// References after `after`, by message and file, at most `limit`, each read at one moment with its message: for
+    /// `check`.
+    async fn stray_references(&self, after: Option<(MessageId, FileId)>, limit: u32) -> StoreResult<StrayReferences>;
     /// All blobs with an id above `after`, ascending, at most `limit`: for `check`.
     async fn blobs_after(&self, after: Option<BlobId>, limit: u32) -> StoreResult<Vec<Blob>>;
     /// Those of these object keys that a blob has: for `check`.

@@ -1,4 +1,4 @@
-//! What is asked and told of reactions, pins and mentions.
+//! What is asked and told of what stands on messages: reactions, pins, mentions, files.
 
 use crate::domain::{ConversationId, MessageId, Principal, Seq, Timestamp};
 
@@ -35,10 +35,12 @@ pub enum MarkKind {
     Pin,
     /// Whom it mentions.
     Mention,
+    /// A file to which it refers.
+    File,
 }
 
-/// Rows that stand on a message that is not there, is another conversation's, is gone, or (reactions and pins, which
-/// are not read then) was never changed.
+/// Rows that stand on a message that is not there, is another conversation's, is gone, (reactions and pins, which are not
+/// read then) was never changed, or (files) does not refer to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stray {
     /// What kind of rows.

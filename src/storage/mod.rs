@@ -30,7 +30,7 @@ pub use events::{
     AuditedCursor, AuditedEvent, EventCursor, EventStore, Lag, LagPage, LogState, Missable, Placed, Placement, Placer,
     PushDue, PushPlacement, Unplaced,
 };
-pub use files::{FileStore, FinishedFile, LooseBlob, LooseFile, NewBlob, NewFile};
+pub use files::{FileStore, FinishedFile, LooseBlob, LooseFile, NewBlob, NewFile, StrayReferences};
 pub use jobs::{JobHolder, JobProgress, JobStore};
 pub use notifications::{DueNotification, NotificationStore};
 pub use personal::{ActionPosition, DuePosition, DueReminder, PersonalStore};
@@ -449,6 +449,7 @@ pub trait Store:
     + JobStore
     + NotificationStore
     + TieStore
+    + FileStore
 {
     /// A writer of its own for a committer lane. Connects when it is first used, and again after a loss.
     fn writer(&self) -> Box<dyn Writer>;

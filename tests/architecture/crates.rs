@@ -65,7 +65,7 @@ const PLACES: &[(&str, &[&str], &str)] = &[
     ("serde", &["domain", EVERYWHERE], "how values are written down"),
     (
         "serde_json",
-        &["domain/content", "domain/json", EVERYWHERE],
+        &["domain/attachment", "domain/content", "domain/json", EVERYWHERE],
         "domain: content is JSON that is passed through as it came (RawValue), so its rules read it as such",
     ),
     ("sha2", &["domain/chain", EVERYWHERE], "domain: fingerprints are a rule"),

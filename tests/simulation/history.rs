@@ -427,6 +427,7 @@ impl Ear {
             | Event::SettingsChanged { .. }
             | Event::ActionChanged { .. }
             | Event::Mentioned { .. }
+            | Event::Referenced { .. }
             | Event::Reacted { .. }
             | Event::Pinned { .. }
             | Event::Notified { .. }

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use onescribe::domain::{
     Adding, Batch, ClientMessageId, Command, Content, Context, Conversation, ConversationId, Create, CreationKey,
-    DomainError, Draft, Facts, HistoryVisibility, Kind, MessageId, MessageType, Origin, Outcome, Posting, Principal,
-    Send, Ties, Timestamp, Touch, chain,
+    DomainError, Draft, Facts, FileId, HistoryVisibility, Kind, MessageId, MessageType, Origin, Outcome, Posting,
+    Principal, Send, Ties, Timestamp, Touch, chain,
 };
 use onescribe::storage::{Commit, CommitResult, Store, Writer};
 
@@ -55,6 +55,24 @@ pub(crate) fn send_raw(sender: Principal, client_message_id: &str, raw: &str) ->
         quoted_message_id: None,
         expected_last_seq: None,
     })
+}
+
+/// Whoever is asked for may read every file that these commands name: the rights are told by the rules' own tests.
+fn files_of(commands: &[Command]) -> HashMap<(FileId, Principal), bool> {
+    let mut files = HashMap::new();
+    for command in commands {
+        let (who, content) = match command {
+            Command::Send(send) => (send.origin.principal, &send.content),
+            Command::Touch {
+                origin,
+                touch: Touch::Edit(content),
+                ..
+            } => (origin.principal, content),
+            _ => continue,
+        };
+        files.extend(content.files().into_iter().map(|file| ((file, who), true)));
+    }
+    files
 }
 
 pub(crate) fn group(creator: Principal, members: &[Principal]) -> Command {
@@ -121,6 +139,7 @@ impl Held {
                 .collect(),
             ties: commands.iter().filter_map(strangers).chain(known.ties).collect(),
             messages: known.messages,
+            files: files_of(commands),
             ..Facts::default()
         };
         let mut ids = || Ok(MessageId::new(next_id()).unwrap());

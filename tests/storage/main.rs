@@ -17,6 +17,7 @@ mod commits;
 mod conversations;
 mod cuts;
 mod events;
+mod files;
 mod hooks;
 mod jobs;
 mod keys;

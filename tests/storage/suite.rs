@@ -188,6 +188,21 @@ macro_rules! contract {
                 two_who_accept_each_other_at_once_never_wait_in_a_circle,
                 a_second_pending_one_with_the_same_key_is_fenced,
             }
+            files::{
+                an_upload_becomes_a_file_and_comes_back_as_it_was,
+                the_same_bytes_are_kept_once_also_when_they_come_at_once,
+                a_file_is_shared_with_those_who_see_a_message_that_refers_to_it,
+                in_a_group_that_hides_its_past_a_file_of_the_past_is_not_shared,
+                what_i_have_cleared_or_deleted_for_myself_shares_no_file_with_me,
+                a_file_that_stands_in_many_messages_is_found_in_mine,
+                references_follow_the_present_content_of_a_message,
+                a_file_that_nothing_refers_to_goes_in_steps,
+                a_reference_that_comes_late_keeps_its_file_and_one_that_comes_too_late_is_refused,
+                bytes_go_when_no_file_has_them_and_not_before,
+                what_is_on_its_way_out_is_taken_by_no_upload,
+                an_upload_that_came_to_nothing_leaves_only_loose_bytes,
+                objects_and_rows_are_listed_for_who_compares_them,
+            }
             nodes::{
                 two_nodes_get_different_workers,
                 of_20_claims_at_once_no_two_get_the_same,

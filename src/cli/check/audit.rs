@@ -5,8 +5,8 @@ use std::fmt;
 
 use crate::domain::chain::{chain_hash, content_hash, genesis};
 use crate::domain::{
-    ChangeSeq, ConversationId, CountNo, Digest, Head, KeyRecord, Kind, Message, MessageId, MessageStatus, MessageType,
-    Notification, PrincipalType, Seq, Status,
+    ChangeSeq, ConversationId, CountNo, Digest, FileId, Head, KeyRecord, Kind, Message, MessageId, MessageStatus,
+    MessageType, Notification, PrincipalType, Seq, Status,
 };
 use crate::storage::{Ledger, MarkKind, Store, StoreResult, Stray};
 
@@ -33,16 +33,17 @@ pub(super) struct Finding {
 impl Finding {
     /// Rows that stand on a message on which nothing may stand.
     pub(super) fn of(stray: &Stray) -> Self {
-        let rows = match stray.kind {
-            MarkKind::Reaction => "reactions stand on",
-            MarkKind::Pin => "a pin stands on",
-            MarkKind::Mention => "mentions stand for",
+        let (rows, not) = match stray.kind {
+            MarkKind::Reaction => ("reactions stand on", "never changed"),
+            MarkKind::Pin => ("a pin stands on", "never changed"),
+            MarkKind::Mention => ("mentions stand for", "never changed"),
+            MarkKind::File => ("a file is kept for", "does not show it (INV-FILE-1)"),
         };
         let message = stray.message_id.map_or_else(String::new, |id| format!(" {id}"));
         Self {
             conversation_id: Some(stray.conversation_id),
             seq: stray.seq,
-            what: format!("{rows} a message{message} that is not there, gone, or never changed"),
+            what: format!("{rows} a message{message} that is not there, gone, or {not}"),
         }
     }
 }
@@ -88,6 +89,8 @@ pub(super) struct Counts {
     pub(super) events: u64,
     /// Notifications, each beside its message.
     pub(super) notifications: u64,
+    /// References of messages to files.
+    pub(super) references: u64,
 }
 
 /// Reads one conversation and compares. On a live store a reading may see one thing before and the next after a
@@ -183,6 +186,7 @@ impl<'a> Reading<'a> {
             }
             self.keys(page).await?;
             self.notifications(page).await?;
+            self.files(page).await?;
             if !above.is_empty() {
                 self.above_the_head().await?;
                 break;
@@ -341,6 +345,32 @@ impl<'a> Reading<'a> {
                     Some(message.seq),
                     "its notification is another than its content_hash says",
                 );
+            }
+        }
+        Ok(())
+    }
+
+    /// Each file that a message shows is kept for it. What other types of messages called a file before there were any is
+    /// not: of those only files that are there count.
+    async fn files(&mut self, page: &[Message]) -> StoreResult<()> {
+        let shown = page.iter().flat_map(|message| {
+            let files = message.content.files().into_iter();
+            files.map(move |file| (message, file))
+        });
+        let shown: Vec<(&Message, FileId)> = shown.collect();
+        let messages: Vec<MessageId> = shown.iter().map(|(message, _)| message.message_id).collect();
+        let kept = self.store.references(&messages).await?;
+        let missing = shown
+            .into_iter()
+            .filter(|(message, file)| !kept.contains(&(message.message_id, *file)));
+        let missing: Vec<(&Message, FileId)> = missing.collect();
+        let files: Vec<FileId> = missing.iter().map(|(_, file)| *file).collect();
+        let there = self.store.files(&files).await?;
+        for (message, file) in missing {
+            let is_file = matches!(message.message_type, MessageType::Attachment(_));
+            if is_file || there.iter().any(|known| known.file_id == file) {
+                let what = format!("shows file {file}, which is not kept for it (INV-FILE-1)");
+                self.find(Some(message.seq), what);
             }
         }
         Ok(())

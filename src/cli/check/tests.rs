@@ -10,16 +10,19 @@ use super::{Report, check};
 use crate::app::{self, Core, NewConversation, NoDelivery};
 use crate::config::{Config, SecretString};
 use crate::domain::{
-    Adding, ClientMessageId, Command, Content, ConversationId, Create, CreationKey, Emoji, EventNo, HistoryVisibility,
-    Kind, MessageType, NoticeSet, NotificationAnswer, NotificationKey, NotificationKind, Notify, Origin, Outcome,
-    Personal, Posting, Principal, Send, Timestamp, Touch, Webhook, WebhookId, WebhookName, chain, notice,
+    Adding, BlobId, ClientMessageId, Command, Content, ConversationId, Create, CreationKey, Emoji, EventNo, FileId,
+    HistoryVisibility, Kind, MessageType, NoticeSet, NotificationAnswer, NotificationKey, NotificationKind, Notify,
+    Origin, Outcome, Personal, Posting, Principal, Send, Timestamp, Touch, Webhook, WebhookId, WebhookName, chain,
+    notice,
 };
-use crate::storage::{EventCursor, Lag, Placement, Store, Unplaced};
+use crate::storage::{EventCursor, FinishedFile, Lag, NewBlob, NewFile, Placement, Store, Unplaced};
 
 /// More than one page.
 const MESSAGES: usize = 600;
 /// Sent at once; one of each such number quotes the last message before.
 const AT_ONCE: usize = 50;
+/// The one that shows a file.
+const SHOWS_FILE: usize = 300;
 
 fn config(file: &Path) -> Config {
     let mut config = Config::default();
@@ -39,7 +42,12 @@ fn origin(id: i64) -> Origin {
 }
 
 fn text(sender: i64, key: usize, quoted: Option<crate::domain::MessageId>) -> Command {
-    let content = Content::trusted(&format!("{{\"text\":\"message {key}\"}}"));
+    let file = if key == SHOWS_FILE {
+        ",\"attachments\":[{\"file_id\":\"1\"}]"
+    } else {
+        ""
+    };
+    let content = Content::trusted(&format!("{{\"text\":\"message {key}\"{file}}}"));
     Command::Send(Send {
         origin: origin(sender),
         client_message_id: ClientMessageId::parse(&key.to_string()).unwrap(),
@@ -64,11 +72,44 @@ async fn group(core: &Core, title: &str) -> ConversationId {
     made.seen.header.conversation_id
 }
 
+/// A file of user 1.
+async fn upload(store: &dyn Store) {
+    let (created_at, blob_id) = (Timestamp::default(), BlobId::new(1).unwrap());
+    let file_id = FileId::new(1).unwrap();
+    let blob = NewBlob {
+        blob_id,
+        object_key: "key".to_owned(),
+        size_bytes: 1,
+        created_at,
+    };
+    store.add_blob(&blob).await.unwrap();
+    let media_type = "text/plain".to_owned();
+    let file = NewFile {
+        file_id,
+        uploader: Principal::user(1),
+        name: "name".to_owned(),
+        media_type: media_type.clone(),
+        blob_id,
+        created_at,
+    };
+    store.add_file(&file).await.unwrap();
+    let sha256 = chain::content_hash("bytes");
+    store.settle_blob(blob_id, sha256, 1, created_at).await.unwrap();
+    let finished = FinishedFile {
+        file_id,
+        media_type,
+        blob_id,
+        dimensions: None,
+        thumbnail: None,
+    };
+    assert!(store.finish_file(&finished).await.unwrap());
+}
+
 /// Two groups with messages, quotes and changes, made by the writers themselves.
 async fn fill(file: &Path) -> [ConversationId; 2] {
-    let core = Core::start(&config(file), open(file).await, Arc::new(NoDelivery))
-        .await
-        .unwrap();
+    let store = open(file).await;
+    upload(store.as_ref()).await;
+    let core = Core::start(&config(file), store, Arc::new(NoDelivery)).await.unwrap();
     let (one, two) = (group(&core, "one").await, group(&core, "two").await);
     let mut last = None;
     for first in (0..MESSAGES).step_by(AT_ONCE) {
@@ -275,7 +316,8 @@ fn every_kind_of_damage_is_found_and_named() {
         let counts = report_of_whole.counts;
         assert_eq!((counts.conversations, counts.messages), (2, 2 + 600 + 1 + 3));
         assert_eq!((counts.changes, counts.members, counts.quotes), (5, 7, 11));
-        assert_eq!((counts.reacted, counts.events), (1, 606 + 3));
+        assert_eq!((counts.reacted, counts.references), (1, 1));
+        assert_eq!(counts.events, 606 + 3);
 
         let in_one = format!("WHERE conversation_id = {one}");
         let cases: &[(String, &str)] = &[
@@ -314,6 +356,12 @@ fn every_kind_of_damage_is_found_and_named() {
             ),
             (format!("INSERT INTO im_pin VALUES ({one}, 7, 1, 1, 0)"), "a pin stands on a message 7"),
             (format!("INSERT INTO im_mention VALUES ({one}, 1, 2, 999)"), "seq 999: mentions stand for"),
+            ("DELETE FROM im_file_ref".to_owned(), "seq 302: shows file 1, which is not kept for it"),
+            ("UPDATE im_file_ref SET seq = 7".to_owned(), "seq 7: a file is kept for"),
+            (
+                format!("INSERT INTO im_file_ref SELECT message_id, 1, {one}, seq FROM im_message {in_one} AND seq = 40"),
+                "seq 40: a file is kept for",
+            ),
             (
                 format!("{WITHOUT_KEYS} UPDATE im_message SET client_message_id = CAST('0' AS BLOB) {in_one} AND seq = 4"),
                 "seq 4: has the key of seq 2 as well",

@@ -12,6 +12,7 @@ mod marking;
 mod membership;
 mod notifying;
 mod personal;
+mod referring;
 mod sending;
 #[cfg(test)]
 mod tests;
@@ -29,7 +30,7 @@ use super::command::Command;
 use super::conversation::{Conversation, Head, Header};
 use super::error::DomainError;
 use super::event::Event;
-use super::ids::{ClientMessageId, ConversationId, MessageId, Principal, Seq, Timestamp};
+use super::ids::{ClientMessageId, ConversationId, FileId, MessageId, Principal, Seq, Timestamp};
 use super::member::Member;
 use super::message::{KeyRecord, Message};
 use super::notification::{Notification, NotificationKey};
@@ -127,6 +128,8 @@ pub enum Fact {
     Pending(Principal, NotificationKey),
     /// What is between these two, in this order.
     Ties(Principal, Principal),
+    /// Which of these files, in order, may the principal read?
+    Files(Principal, Vec<FileId>),
 }
 
 /// A message as a decision about it has to know it.
@@ -178,6 +181,8 @@ pub struct Facts {
     pub pending: HashMap<(Principal, NotificationKey), Option<Notification>>,
     /// Two principals in order.
     pub ties: HashMap<(Principal, Principal), Ties>,
+    /// May the principal read the file?
+    pub files: HashMap<(FileId, Principal), bool>,
 }
 
 /// What comes from outside into a decision.

@@ -1,11 +1,11 @@
 //! A message gets its number, or its first answer again.
 
 use super::append::Unnumbered;
+use super::referring::may_refer;
 use super::{Context, Draft, Fact, Outcome, Refusal};
 use crate::domain::command::Send;
-use crate::domain::content::MessageType;
 use crate::domain::error::DomainError;
-use crate::domain::ids::Seq;
+use crate::domain::ids::{FileId, Seq};
 use crate::domain::mention::Mentions;
 use crate::domain::message::KeyRecord;
 use crate::domain::{policy, visibility};
@@ -36,7 +36,8 @@ impl Draft<'_> {
             return repeat(send, record).map_err(Refusal::from);
         }
         // The repeat of a key wins over every refusal, so a refusal needs to know that the key is new.
-        self.may_send(send, authority, context)
+        let files = send.content.files();
+        self.may_send(send, &files, authority, context)
             .map_err(|refusal| match refusal {
                 Refusal::Rejected(_) if !context.facts.keys.contains_key(&used) => {
                     Refusal::Needs(Fact::Key(sender, used.1.clone()))
@@ -56,11 +57,18 @@ impl Draft<'_> {
             device: send.origin.device.clone(),
         })?;
         self.mention(&message, Mentions::Nobody);
+        self.refer(&message, &[], &files, context.now);
         self.keys.insert(used, message.record());
         Ok(Outcome::Sent(message))
     }
 
-    fn may_send(&self, send: &Send, authority: Authority, context: &Context<'_>) -> Result<(), Refusal> {
+    fn may_send(
+        &self,
+        send: &Send,
+        files: &[FileId],
+        authority: Authority,
+        context: &Context<'_>,
+    ) -> Result<(), Refusal> {
         let sender = send.origin.principal;
         let (header, head) = self.existing()?;
         let member = self.member(sender);
@@ -82,9 +90,7 @@ impl Draft<'_> {
             let visible = fact.filter(|quote| !quote.gone && quote.seq >= first);
             visible.ok_or(DomainError::NotFound("no such message to quote in this conversation"))?;
         }
-        if matches!(send.message_type, MessageType::Attachment(_)) {
-            return Err(DomainError::NotFound("no such file").into());
-        }
+        may_refer(files, sender, context)?;
         if send.expected_last_seq.is_some_and(|expected| expected != head.last_seq) {
             return Err(DomainError::PreconditionFailed {
                 last_seq: head.last_seq,

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::append::{Subject, principal_json};
+use super::referring::{beyond, may_refer};
 use super::{Context, Draft, Fact, Outcome, Refusal, Touchable};
 use crate::domain::annotated::Annotated;
 use crate::domain::change::ChangeType;
@@ -72,7 +73,7 @@ impl Draft<'_> {
             self.not_blocked(origin.principal, context)?;
         }
         match touch {
-            Touch::Edit(content) => self.edit(&by, touchable, content),
+            Touch::Edit(content) => self.edit(&by, touchable, content, context),
             Touch::Recall { received_at, window_ms } => self.recall(&by, touchable, *received_at, *window_ms),
             Touch::Delete => self.delete(&by, touchable),
             Touch::React { emoji, added } => self.react(&by, touchable, emoji, *added),
@@ -95,7 +96,13 @@ impl Draft<'_> {
         }
     }
 
-    fn edit(&mut self, by: &Toucher<'_>, touchable: Touchable, content: &Content) -> Result<Outcome, Refusal> {
+    fn edit(
+        &mut self,
+        by: &Toucher<'_>,
+        touchable: Touchable,
+        content: &Content,
+        context: &Context<'_>,
+    ) -> Result<Outcome, Refusal> {
         let message = &touchable.annotated.message;
         if message.message_type == MessageType::System || !by.sent(message) {
             return Err(DomainError::Forbidden("only its sender may edit a message").into());
@@ -108,6 +115,9 @@ impl Draft<'_> {
         if message.content == *content {
             return Ok(unchanged(touchable));
         }
+        // What the message shows already, its sender may go on showing.
+        let new = beyond(&content.files(), &message.content.files());
+        may_refer(&new, message.sender, context)?;
         let edited = Message {
             content: content.clone(),
             status: MessageStatus::Edited,
@@ -186,6 +196,7 @@ impl Draft<'_> {
         })?;
         if let Outcome::Touched(now, _) = &outcome {
             self.mention(&now.message, was.content.mentions(&was.message_type));
+            self.refer(&now.message, &was.content.files(), &now.message.content.files(), by.now);
         }
         Ok(outcome)
     }

@@ -7,6 +7,7 @@
 
 mod conversations;
 mod events;
+mod files;
 mod jobs;
 mod messages;
 mod notes;

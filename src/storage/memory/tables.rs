@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::events::EventTables;
+use super::files::FileTables;
 use super::jobs::JobTables;
 use super::notes::NoteTables;
 use super::personal::ActionRow;
@@ -34,6 +35,7 @@ pub(super) struct Tables {
     pub(super) events: EventTables,
     pub(super) webhooks: WebhookTables,
     pub(super) jobs: JobTables,
+    pub(super) files: FileTables,
 }
 
 /// A conversation and what belongs to it.
@@ -90,6 +92,7 @@ impl Tables {
             }
             self.apply_personal(event);
             self.notes.apply(event);
+            self.files.apply(id, event);
         }
         self.forget_deleted_notes(commit);
         if let Some(row) = self.conversations.get_mut(&id) {
@@ -110,6 +113,9 @@ impl Tables {
             (_, Some(_)) => return Err(CommitError::Fenced),
         }
         let mut new_keys = BTreeSet::new();
+        if !self.files.has_what_is_referred_to(commit) {
+            return Err(CommitError::Failed);
+        }
         for event in &commit.events {
             let Event::MessageSent { message, .. } = event else {
                 continue;
@@ -237,7 +243,9 @@ impl ConversationRow {
             | Event::ContactMade { .. }
             | Event::ContactEnded { .. }
             | Event::BlockChanged { .. }
-            | Event::BlocksHeeded { .. } => {}
+            | Event::BlocksHeeded { .. }
+            // See `files`.
+            | Event::Referenced { .. } => {}
             Event::Changed { change, .. } => {
                 self.changes.insert(change.change_seq, Arc::clone(change));
             }

@@ -128,6 +128,7 @@ impl Target {
 fn sqlite_options(options: SqliteConnectOptions) -> SqliteConnectOptions {
     options
         .create_if_missing(true)
+        .foreign_keys(true)
         .journal_mode(SqliteJournalMode::Wal)
         // FULL with group commit costs nothing: acknowledged means durable.
         .synchronous(SqliteSynchronous::Full)

@@ -9,6 +9,7 @@ use super::dialect::Dialect;
 use super::marks::{mark_changed, remove_marks, store_pin, store_reaction};
 use super::mentions::store_mentions;
 use super::notifications::{forget_notification, insert_notification, update_notification};
+use super::references::{add_references, drop_references};
 use crate::domain::{
     Change, ChangeSeq, Content, ConversationId, CountNo, CreationKey, Event, Header, Member, Message, MessageId,
     MessageStatus, Principal, PrincipalType, Role, Seq, Timestamp,
@@ -40,6 +41,10 @@ async fn store_general(connection: &mut DB::Connection, group: &[&Commit]) -> Re
                 Event::MessageChanged { message, .. } => change_message::<DB>(connection, message).await?,
                 Event::Mentioned { seq, before, now } => {
                     store_mentions::<DB>(connection, id, *seq, (before, now)).await?;
+                }
+                Event::Referenced { message_id, seq, added, removed, at } => {
+                    drop_references::<DB>(connection, *message_id, removed, *at).await?;
+                    add_references::<DB>(connection, (id, *message_id, *seq), added).await?;
                 }
                 Event::Reacted { message, emoji, principal, at, added } => {
                     marked.insert(message.message_id, message.change_seq);

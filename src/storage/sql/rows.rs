@@ -238,6 +238,11 @@ impl Columns<'r> {
         Digest::from_slice(&bytes).ok_or_else(|| bad("a hash"))
     }
 
+    pub(super) fn maybe_digest(&mut self) -> StoreResult<Option<Digest>> {
+        let bytes: Option<Vec<u8>> = self.get()?;
+        bytes.map(|bytes| Digest::from_slice(&bytes).ok_or_else(|| bad("a hash"))).transpose()
+    }
+
     fn code<T>(&mut self, from_code: fn(i16) -> Option<T>, what: &str) -> StoreResult<T> {
         from_code(self.small()?).ok_or_else(|| bad(what))
     }

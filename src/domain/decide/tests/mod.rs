@@ -7,6 +7,7 @@ mod marking;
 mod members;
 mod notifying;
 mod personal;
+mod referring;
 mod sending;
 mod ties;
 mod touching;
@@ -268,6 +269,9 @@ fn told(batch: Option<&Batch>) -> Vec<String> {
         Event::ActionChanged { action, .. } => format!("action {} {}", action.action_type.as_str(), action.status()),
         Event::MessageChanged { message, .. } => format!("message {} {}", message.seq, message.status.as_str()),
         Event::Mentioned { seq, now, .. } => format!("mentioned {seq} {now:?}"),
+        Event::Referenced {
+            seq, added, removed, ..
+        } => format!("referenced {seq} {added:?} {removed:?}"),
         Event::Reacted {
             message, emoji, added, ..
         } => format!("reacted {} {emoji} {added}", message.seq),
