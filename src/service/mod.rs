@@ -19,6 +19,7 @@ mod messages;
 mod notifications;
 mod principals;
 mod reminders;
+mod sweep;
 mod sync;
 mod tending;
 #[cfg(test)]
@@ -40,6 +41,7 @@ pub use messages::{HistoryPage, HistoryQuery, Messages, Sent, Touched};
 pub use notifications::{Asked, NotificationParts, Notifications};
 pub use principals::{PRINCIPALS_CACHED_MAX, Principals, STATUS_KNOWN_FOR};
 pub use reminders::{Reminder, Reminders};
+pub use sweep::{Objects, Sweep, Swept};
 pub use sync::{
     SYNC_CHANGES_MAX, SYNC_CURSORS_MAX, Sync, SyncChange, SyncEntry, SyncPage, SyncQuery, UNREAD_LISTED_MAX,
     UnreadTotal,
