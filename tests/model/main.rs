@@ -35,6 +35,8 @@ mod queries;
 #[cfg(test)]
 mod reminding;
 #[cfg(test)]
+mod saying;
+#[cfg(test)]
 mod stack;
 #[cfg(test)]
 mod statements;

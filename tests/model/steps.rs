@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use onescribe::domain::{
-    Adding, ClientMessageId, Code, Content, ConversationId, Emoji, HistoryVisibility, MessageStatus, MessageType,
-    NewConversation, Origin, Posting, Role, Send, Touch, chain,
+    Adding, ClientMessageId, Code, ConversationId, Emoji, HistoryVisibility, MessageStatus, NewConversation, Origin,
+    Posting, Role, Touch,
 };
 use onescribe::protocol::view;
 use onescribe::service::{Forwarded, Sent as Answer, ServiceError, Touched};
@@ -13,6 +13,7 @@ use onescribe::storage::memory::Fault;
 use serde_json::Value;
 
 use super::model::{Room, User, WINDOW_SECS};
+use super::saying::{content, send};
 use super::stack::{origin, principal, subject};
 use super::walk::{Place, Sent, USERS, Walk};
 
@@ -202,20 +203,13 @@ impl Walk {
         self.touched.push(known.unwrap_or(self.places.len() - 1));
     }
 
-    fn text(&mut self) -> String {
-        match self.chance.below(10) {
-            0 => format!("hello @{}", self.chance.below(USERS)),
-            1 => "hello @all".to_owned(),
-            _ => format!("text {}", self.chance.below(1_000)),
-        }
-    }
-
     async fn send(&mut self, place: usize, user: User, acting: usize) {
         let (text, key) = (self.text(), format!("key-{}", self.now()));
         let command = send(self.origin(acting), &key, &text);
         let Place { id, room, .. } = &self.places[place];
         let answer = asked(async || self.stack.messages.send(*id, command.clone()).await).await;
-        if !(room.open && room.has(user, room.post)) {
+        let allowed = room.open && room.has(user, room.post);
+        if !(self.may_show(user, &text, "") && allowed) {
             refused(answer);
             return;
         }
@@ -321,7 +315,8 @@ impl Walk {
         let said = &room.said[index(sent.seq)];
         let allowed =
             room.open && room.sees(user, sent.seq) && sent.user == user && said.status != MessageStatus::Recalled;
-        let same = said.text == text;
+        let (same, before) = (said.text == text, said.text.clone());
+        let allowed = allowed && self.may_show(user, &text, &before);
         self.touched(place, &sent, acting, answer, allowed, same);
         if allowed && !same {
             let said = &mut self.places[place].room.said[index(sent.seq)];
@@ -466,30 +461,4 @@ pub(crate) fn refused<T>(answer: Result<T, ServiceError>) {
         !matches!(error.code.as_str(), "internal" | "unavailable" | "overloaded"),
         "{error}"
     );
-}
-
-/// With mentions where the text has some.
-fn content(text: &str) -> Content {
-    let mut json = serde_json::json!({ "text": text });
-    if text.contains("@all") {
-        json["mention_all"] = true.into();
-    } else if let Some((before, user)) = text.split_once('@') {
-        let user: User = user.parse().unwrap();
-        let (offset, id) = (before.len(), principal(user).id.to_string());
-        json["mentions"] = serde_json::json!([{"user_id": id, "offset": offset, "length": 2}]);
-    }
-    Content::trusted(&json.to_string())
-}
-
-fn send(origin: Origin, key: &str, text: &str) -> Send {
-    let content = content(text);
-    Send {
-        origin,
-        client_message_id: ClientMessageId::parse(key).unwrap(),
-        message_type: MessageType::Text,
-        content_hash: chain::content_hash(content.as_str()),
-        content,
-        quoted_message_id: None,
-        expected_last_seq: None,
-    }
 }

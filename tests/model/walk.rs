@@ -16,6 +16,7 @@ use serde_json::Value;
 use super::database::TestDatabase;
 use super::device::{Device, shown};
 use super::model::{Line, Room, User};
+use super::saying::upload_all;
 use super::stack::{Stack, clock, principal};
 use super::steps::index;
 use super::trouble::Trouble;
@@ -43,6 +44,8 @@ const HAPPENS: &[&str] = &[
     "a reminder was set or taken back",
     "somebody was reminded",
     "receipts were told",
+    "a file was refused",
+    "a file of another was shown",
 ];
 const TROUBLE: usize = 4;
 
@@ -127,6 +130,7 @@ pub(crate) struct Walk {
 impl Walk {
     async fn new(store: Arc<dyn Store>, trouble: Arc<Trouble>, seed: u64) -> Self {
         let clock = clock();
+        upload_all(store.as_ref()).await;
         let stack = Stack::start(&store, &clock).await;
         let devices = (0..USERS * DEVICES).map(|n| Device::new(n / DEVICES, n % DEVICES));
         Self {
@@ -183,6 +187,7 @@ impl Walk {
         }
         self.compare_lists().await;
         self.compare_actions().await;
+        self.compare_files().await;
     }
 
     /// The server ends and another begins on what is stored; every connection is gone.
