@@ -78,6 +78,13 @@
 //! follows the heads, and gives every event a place in one store-wide log; the feed and the webhooks read that. What is
 //! told of an event is read when it is told.
 //!
+//! # Files
+//!
+//! A message refers to files by what it says (`content.attachments`); its writer asks the store which of them the sender
+//! may read, and the commit that gives the number keeps a row per reference. Those rows are the only right of others to
+//! read a file and the only thing that keeps it: they go with the words. What nothing refers to goes later, in steps that
+//! look again; the keys between the tables hold where a commit comes later still.
+//!
 //! # Invariants
 //!
 //! | name | text |

@@ -110,7 +110,8 @@ pub struct Commit {
 pub trait Writer: Send {
     /// Stores each batch or nothing of it, in one transaction where possible; a bad one never fails its neighbours.
     /// The answers stand in the order of the commits. Stores with a commit: the messages, the changes, the members,
-    /// the new counters (compare-and-set), and each sender's read position.
+    /// the new counters (compare-and-set), each sender's read position, and which messages refer to which files. A file that
+    /// has gone meanwhile is [`CommitError::Failed`].
     async fn commit(&mut self, commits: &[Commit]) -> Vec<CommitResult>;
 }
 

@@ -2,11 +2,11 @@
 
 use futures_util::future::join_all;
 use onescribe::domain::{
-    Adding, ChangeSeq, ClientMessageId, Content, ConversationId, DeviceId, HistoryVisibility, MessageType,
-    NewConversation, Posting, Send, Seq, chain,
+    Adding, ChangeSeq, ConversationId, DeviceId, HistoryVisibility, NewConversation, Posting, Seq,
 };
 use onescribe::service::{DeviceCursor, SyncQuery};
 
+use super::saying::send;
 use super::stack::{Stack, origin, principal, subject};
 
 /// Groups of the user whose list is read.
@@ -18,6 +18,8 @@ const READER: usize = 1;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Act {
     Send,
+    /// Of a message with a file that its sender has uploaded.
+    SendFile,
     Read,
     List,
     Sync,
@@ -27,19 +29,6 @@ pub(crate) struct Groups {
     ids: Vec<ConversationId>,
     /// In each of them.
     messages: usize,
-}
-
-fn send(number: usize) -> Send {
-    let content = Content::trusted("{\"text\":\"hello\"}");
-    Send {
-        origin: origin(SENDER, "d"),
-        client_message_id: ClientMessageId::parse(&format!("k{number}")).unwrap(),
-        message_type: MessageType::Text,
-        content_hash: chain::content_hash(content.as_str()),
-        content,
-        quoted_message_id: None,
-        expected_last_seq: None,
-    }
 }
 
 impl Groups {
@@ -56,7 +45,9 @@ impl Groups {
             };
             let made = stack.conversations.create(origin(SENDER, "d"), new).await.unwrap();
             let id = made.seen.header.conversation_id;
-            join_all((0..messages).map(|n| stack.messages.send(id, send(n)))).await;
+            let key = |n: usize| format!("k{n}");
+            let say = |n: usize| send(origin(SENDER, "d"), &key(n), "hello");
+            join_all((0..messages).map(|n| stack.messages.send(id, say(n)))).await;
             ids.push(id);
         }
         Self { ids, messages }
@@ -66,9 +57,12 @@ impl Groups {
     pub(crate) async fn act(&mut self, stack: &Stack, act: Act, n: usize, behind: &SyncQuery) {
         let group = self.ids[n % GROUPS];
         match act {
-            Act::Send => {
+            Act::Send | Act::SendFile => {
                 self.messages += 1;
-                let send = send(1_000_000 + self.messages);
+                let key = format!("k{}", 1_000_000 + self.messages);
+                // The first file is the first user's.
+                let words = if matches!(act, Act::Send) { "hello" } else { "look #0" };
+                let send = send(origin(SENDER, "d"), &key, words);
                 stack.messages.send(group, send).await.unwrap();
             }
             Act::Read => {

@@ -7,8 +7,8 @@ use super::model::User;
 use super::stack::principal;
 use super::walk::{USERS, Walk};
 
-/// Files that there are from the beginning: the first is of the first user, and so on.
-const FILES: usize = 2 * USERS;
+/// Files that there are from the beginning: the first is of the first user, and so on. Few, so that many have been shown.
+const FILES: usize = 3;
 
 fn uploader(file: usize) -> User {
     file % USERS
@@ -62,7 +62,7 @@ impl Walk {
         match self.chance.below(12) {
             0 => format!("hello @{}", self.chance.below(USERS)),
             1 => "hello @all".to_owned(),
-            2 | 3 => format!("look #{}", self.chance.below(FILES)),
+            2..=4 => format!("look #{}", self.chance.below(FILES)),
             _ => format!("text {}", self.chance.below(1_000)),
         }
     }

@@ -8,6 +8,7 @@ use onescribe::storage::sql::{OpenOptions, open};
 use super::acts::{Act, Groups};
 use super::database::TestDatabase;
 use super::queries::Queries;
+use super::saying::upload_all;
 use super::stack::{self, Stack};
 
 /// Acts of each kind that are counted.
@@ -16,15 +17,18 @@ const ACTS: usize = 20;
 /// How many statements an act is on one database.
 struct Expected {
     send: usize,
+    file: usize,
     read: usize,
     list: usize,
     sync: usize,
 }
 
 /// A send: BEGIN, the head, the message, the sender's read position, COMMIT. A read asks for the membership, the INBOX, the
-/// place and what is unread there, and commits. A sync asks for cursors, heads, messages and changes, and what it shows.
+/// place and what is unread there, and commits. A sync asks for cursors, heads, messages and changes, and what it shows. A
+/// send with a file asks for the file, and keeps one reference more.
 const SQLITE: Expected = Expected {
     send: 5,
+    file: 7,
     read: 10,
     list: 1,
     sync: 5,
@@ -39,6 +43,7 @@ async fn count(queries: &Queries, database: &TestDatabase, members: usize, messa
         ..OpenOptions::default()
     };
     let (store, clock) = (open(&database.url, options).await.unwrap(), stack::clock());
+    upload_all(store.as_ref()).await;
     let stack = Stack::start(&store, &clock).await;
     let mut groups = Groups::new(&stack, members, messages).await;
     let behind = groups.behind_by_one(&stack).await;
@@ -47,6 +52,7 @@ async fn count(queries: &Queries, database: &TestDatabase, members: usize, messa
         (Act::Sync, expected.sync),
         (Act::Read, expected.read),
         (Act::Send, expected.send),
+        (Act::SendFile, expected.file),
     ] {
         // The first of each kind makes the INBOX, and loads what its writer goes on to know.
         for n in 0..super::acts::GROUPS {

@@ -1,7 +1,6 @@
 //! Sending: numbers, idempotency, quotes, and which refusal comes first.
 
 use super::*;
-use crate::domain::content::AttachmentType;
 use crate::domain::decide::Fact;
 use crate::domain::{Digest, KeyRecord};
 
@@ -284,18 +283,6 @@ fn what_was_said_before_my_joining_cannot_be_quoted_where_history_is_hidden() {
         });
         assert_eq!(world.does(&quote).is_ok(), allowed, "{visibility:?}");
     }
-}
-
-#[test]
-fn a_file_that_nobody_uploaded_cannot_be_sent() {
-    let mut world = World::group(&[]);
-    world.knows_key_is_new(ANN, "k");
-    let image = MessageType::Attachment(AttachmentType::Image);
-    let command = Command::Send(Send {
-        message_type: image,
-        ..sending(ANN, "k", "x")
-    });
-    assert!(matches!(world.refusal(&command), DomainError::NotFound(_)));
 }
 
 #[test]
