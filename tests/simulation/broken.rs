@@ -361,6 +361,21 @@ breaks! {
         change.actor = (1, 999);
         Some(())
     };
+    a_reference_that_was_lost_is_found: "INV-FILE-1" = |run| {
+        let first = *run.filed.references.first()?;
+        run.filed.references.remove(&first);
+        Some(())
+    };
+    a_reference_of_a_message_that_shows_nothing_is_found: "INV-FILE-1" = |run| {
+        let message = place(run)?.messages[0].message_id;
+        run.filed.references.insert((message, 1));
+        Some(())
+    };
+    a_file_that_went_while_a_message_shows_it_is_found: "INV-FILE-1" = |run| {
+        let (_, file) = *run.filed.references.first()?;
+        run.filed.there.remove(&file);
+        Some(())
+    };
     somebody_who_waits_for_ever_is_found: "ANSWERED" = |run| {
         run.all_answered = false;
         Some(())

@@ -43,7 +43,7 @@ impl Findings {
 
 /// Everything that is wrong with a run.
 pub(crate) fn judge(run: &Run) -> Vec<Finding> {
-    let judges: [fn(&Run) -> Findings; 15] = [
+    let judges: [fn(&Run) -> Findings; 16] = [
         every_request_is_answered,
         seqs_have_no_hole,
         what_was_acked_is_stored,
@@ -59,6 +59,7 @@ pub(crate) fn judge(run: &Run) -> Vec<Finding> {
         crate::changes::who_changed_it_was_allowed_to,
         crate::membership::members_are_what_was_said,
         crate::membership::nothing_reaches_who_is_no_member,
+        crate::filing::files_are_those_of_standing_messages,
     ];
     judges.into_iter().flat_map(|judge| judge(run).list).collect()
 }

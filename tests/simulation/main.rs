@@ -14,6 +14,8 @@ mod checks;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod filing;
+#[cfg(test)]
 mod history;
 #[cfg(test)]
 mod membership;

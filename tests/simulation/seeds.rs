@@ -12,7 +12,7 @@ use crate::world::{Run, World};
 /// The seeds of the fast suite.
 const SEEDS: u64 = 1_000;
 /// What a thousand seeds must have met; a corner that no seed reaches is not tested.
-const CORNERS: [&str; 36] = [
+const CORNERS: [&str; 40] = [
     "answer: AlreadyCreated",
     "answer: ClockMovedBackwards",
     "answer: ConversationNotFound",
@@ -48,6 +48,10 @@ const CORNERS: [&str; 36] = [
     "crash: writer",
     "crash: writer at work",
     "database stopped or started",
+    "file: expired",
+    "file: kept",
+    "file: removed",
+    "file: uploaded again",
     "passivated",
 ];
 /// After so many bad seeds nobody needs another one.

@@ -45,6 +45,7 @@ macro_rules! now {
         $call.now_or_never().unwrap().unwrap()
     };
 }
+pub(crate) use now;
 
 pub(crate) fn exists(store: &MemoryStore, id: ConversationId) -> bool {
     now!(store.ledger(id)).is_some()

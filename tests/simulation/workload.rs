@@ -9,6 +9,7 @@ use onescribe::domain::{
 };
 
 use crate::faults::{Dice, Knobs};
+use crate::filing::attachment;
 use crate::history::Reply;
 
 /// After so many steps without an answer a client asks again.
@@ -238,8 +239,9 @@ impl Workload {
         };
         let touch = match dice.below(6) {
             0..3 => Touch::Edit(Content::trusted(&format!(
-                "{{\"text\":\"edit {}\"}}",
-                self.wishes.len()
+                "{{\"text\":\"edit {}\"{}}}",
+                self.wishes.len(),
+                attachment(dice)
             ))),
             3 | 4 => Touch::Recall {
                 received_at: Timestamp::default(),
@@ -274,9 +276,10 @@ impl Workload {
 
     fn message(&self, dice: &Dice, client: usize, key: &str) -> Send {
         let content = format!(
-            "{{\"text\":\"{key} {} {}\"}}",
+            "{{\"text\":\"{key} {} {}\"{}}}",
             self.wishes.len(),
-            "x".repeat(dice.below(20))
+            "x".repeat(dice.below(20)),
+            attachment(dice)
         );
         let quoted = dice.per_mille(150).then(|| dice.pick(&self.known)).flatten();
         Send {

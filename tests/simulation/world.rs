@@ -16,12 +16,15 @@ use onescribe::storage::{Store, Writer};
 use tokio::sync::oneshot::{self, error::TryRecvError};
 
 use crate::faults::{Dice, Knobs, SeededFaults};
+use crate::filing::{self, Filed};
 use crate::history::{Ear, History, Recorder, Reply, Witness};
 use crate::snapshot::{self, Stored};
 use crate::workload::Workload;
 
 /// The most steps before misfortune ends and everybody is served.
 const STEPS_MAX: u64 = 4_000;
+/// Steps of the sweep of files, per mille of all steps.
+const SWEEPS: usize = 60;
 /// The most steps after that.
 const CALM_STEPS_MAX: u64 = 40_000;
 
@@ -32,6 +35,7 @@ type Running<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 pub(crate) struct Run {
     pub(crate) history: History,
     pub(crate) stored: Vec<Stored>,
+    pub(crate) filed: Filed,
     /// One node, and no writer ever forgot anything: it must have told everything.
     pub(crate) one_lasting_owner: bool,
     /// Nobody waited for ever.
@@ -102,6 +106,7 @@ impl World {
             calm: false,
             crashed: false,
         };
+        filing::upload_all(&world.store.observer(), Timestamp::from_millis(world.millis));
         for number in 0..world.knobs.nodes {
             let node = world.start_node(number);
             world.nodes.push(node);
@@ -133,8 +138,11 @@ impl World {
             self.collect_answers();
         }
         let all_answered = self.is_quiet();
+        let observer = self.store.observer();
+        let stored = snapshot::take(&observer);
         Run {
-            stored: snapshot::take(&self.store.observer()),
+            filed: filing::take(&observer, &stored),
+            stored,
             history: self.recorder.lock().clone(),
             one_lasting_owner: self.knobs.nodes == 1 && !self.crashed,
             all_answered,
@@ -172,6 +180,12 @@ impl World {
             let is_idle = |seat: &Seat| !seat.has_work();
             self.nodes[node].seats.retain(|_, seat| !is_idle(seat));
             self.recorder.corner("passivated");
+        }
+        if self.dice.per_mille(SWEEPS) {
+            let now = Timestamp::from_millis(self.millis);
+            if let Some(corner) = filing::sweep(&self.store.observer(), &self.dice, now) {
+                self.recorder.corner(corner);
+            }
         }
         if self.dice.per_mille(self.knobs.database_stops) {
             self.faults.toggle_database();
