@@ -10,6 +10,7 @@ mod announcements_reach_their_audience;
 mod bad_input_costs_no_number;
 mod devices_are_kept_and_forgotten;
 mod direct_once_per_pair;
+mod files_go_with_messages;
 mod frames_are_understood_or_answered;
 mod friends_are_asked;
 mod groups_are_managed;

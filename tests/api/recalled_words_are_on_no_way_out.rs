@@ -4,11 +4,14 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use sqlx::{Connection as _, QueryBuilder, Row as _, Sqlite, SqliteConnection};
 
+use super::files_go_with_messages::put_file;
 use super::socket::Socket;
 use super::the_feed_tells_what_happened::read_until;
 use super::world::{Caller, World, id_of};
 
 const WORDS: &str = "sekrit";
+/// A file of ann's, which has another name than the message gives it.
+const FILE: u32 = 77;
 
 /// Everything that was said, answer by answer.
 #[derive(Default)]
@@ -30,8 +33,10 @@ impl Told {
 async fn recalled(ann: &Caller, bob: &Caller) -> (String, String) {
     let room = ann.group(&[bob]).await;
     ann.say(&room, "before").await;
-    let content =
-        json!({"text": format!("{WORDS} one @bob"), "mentions": [{"user_id": "2", "offset": 11, "length": 4}]});
+    let content = json!({
+        "text": format!("{WORDS} one @bob"), "mentions": [{"user_id": "2", "offset": 11, "length": 4}],
+        "attachments": [{"file_id": FILE.to_string(), "name": format!("{WORDS}.pdf")}],
+    });
     let body = json!({"client_message_id": "k", "message_type": "TEXT", "content": content});
     let sent = ann
         .post(&format!("/v1/conversations/{room}/messages"), &body)
@@ -39,12 +44,11 @@ async fn recalled(ann: &Caller, bob: &Caller) -> (String, String) {
         .ok(201);
     let id = id_of(&sent["message"], "message_id");
     let message = format!("/v1/messages/{id}");
-    ann.patch(
-        &message,
-        &json!({"content": {"text": format!("{WORDS} two"), "mention_all": true}}),
-    )
-    .await
-    .ok(200);
+    let two = json!({
+        "text": format!("{WORDS} two"), "mention_all": true,
+        "attachments": [{"file_id": FILE.to_string(), "name": format!("{WORDS} again.pdf")}],
+    });
+    ann.patch(&message, &json!({ "content": two })).await.ok(200);
     for path in ["pin", "reactions/%F0%9F%91%8D"] {
         ann.put(&format!("{message}/{path}"), &json!({})).await.ok(200);
     }
@@ -167,6 +171,7 @@ async fn b58_recalled_words_are_on_no_way_out_and_in_no_cell() {
     let world = World::with_admin().await;
     let (ann, bob) = (world.user(1), world.user(2));
     world.admin().get("/admin/v1/events").await.ok(200);
+    put_file(&world, FILE).await;
     let (room, id) = recalled(&ann, &bob).await;
     let mut told = Told::default();
     let events = read_until(&world.admin(), 0, "message.recalled").await;
@@ -183,6 +188,10 @@ async fn b58_recalled_words_are_on_no_way_out_and_in_no_cell() {
         "the search sees what is there"
     );
     assert!(said(&told.0, "\"recalled\":true"), "and the recalled message itself");
+    assert!(
+        said(&cells, "im_file: ") && !said(&cells, "im_file_ref: "),
+        "the file is ann's alone again"
+    );
     for line in told.0.iter().chain(&cells) {
         assert!(!line.contains(WORDS), "{line}");
     }
