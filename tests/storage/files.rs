@@ -1,4 +1,4 @@
-//! Files, their bytes, who refers to them, and how those go that nobody needs.
+//! Files, their bytes, and who may read them because of what refers to them.
 
 use std::collections::HashSet;
 
@@ -6,24 +6,24 @@ use onescribe::domain::{
     ActionType, Blob, BlobId, Command, Content, Digest, Dimensions, File, FileId, FileState, HeaderPatch,
     HistoryVisibility, MessageId, Personal, Principal, Seq, Timestamp, Touch, chain,
 };
-use onescribe::storage::{CommitError, FinishedFile, LooseFile, NewBlob, NewFile, Store};
+use onescribe::storage::{FinishedFile, LooseFile, NewBlob, NewFile, Store};
 
-use super::builder::{Held, NOW, commit_one, next_id, origin, send, send_raw};
+use super::builder::{Held, NOW, next_id, origin, send_raw};
 use super::own::{ANNA, BEN, Inbox, clear};
 use super::suite::Fixture;
 
 const CY: Principal = Principal::user(3);
 
-fn at(millis: i64) -> Timestamp {
+pub(crate) fn at(millis: i64) -> Timestamp {
     Timestamp::from_millis(NOW + millis)
 }
 
-fn digest(bytes: &str) -> Digest {
+pub(crate) fn digest(bytes: &str) -> Digest {
     chain::content_hash(bytes)
 }
 
 /// Bytes that begin to be written.
-async fn begin(store: &dyn Store, now: i64) -> NewBlob {
+pub(crate) async fn begin(store: &dyn Store, now: i64) -> NewBlob {
     let id = next_id();
     let blob = NewBlob {
         blob_id: BlobId::new(id).unwrap(),
@@ -36,7 +36,7 @@ async fn begin(store: &dyn Store, now: i64) -> NewBlob {
 }
 
 /// A file whose bytes begin to be written.
-async fn uploading(store: &dyn Store, uploader: Principal, now: i64) -> NewFile {
+pub(crate) async fn uploading(store: &dyn Store, uploader: Principal, now: i64) -> NewFile {
     let file = NewFile {
         file_id: FileId::new(next_id()).unwrap(),
         uploader,
@@ -50,7 +50,7 @@ async fn uploading(store: &dyn Store, uploader: Principal, now: i64) -> NewFile 
 }
 
 /// A file of bytes that nobody else has.
-async fn ready(store: &dyn Store, uploader: Principal, now: i64) -> FileId {
+pub(crate) async fn ready(store: &dyn Store, uploader: Principal, now: i64) -> FileId {
     let file = uploading(store, uploader, now).await;
     let bytes = digest(&format!("{}", file.file_id));
     let blob = store.settle_blob(file.blob_id, bytes, 10, at(now)).await.unwrap();
@@ -58,7 +58,7 @@ async fn ready(store: &dyn Store, uploader: Principal, now: i64) -> FileId {
     file.file_id
 }
 
-async fn finish(store: &dyn Store, file: &NewFile, blob: &Blob) -> bool {
+pub(crate) async fn finish(store: &dyn Store, file: &NewFile, blob: &Blob) -> bool {
     let finished = FinishedFile {
         file_id: file.file_id,
         media_type: file.media_type.clone(),
@@ -69,11 +69,11 @@ async fn finish(store: &dyn Store, file: &NewFile, blob: &Blob) -> bool {
     store.finish_file(&finished).await.unwrap()
 }
 
-async fn file(store: &dyn Store, id: FileId) -> Option<File> {
+pub(crate) async fn file(store: &dyn Store, id: FileId) -> Option<File> {
     store.files(&[id]).await.unwrap().pop()
 }
 
-fn content(files: &[FileId]) -> String {
+pub(crate) fn content(files: &[FileId]) -> String {
     let list: Vec<String> = files.iter().map(|id| format!("{{\"file_id\":\"{id}\"}}")).collect();
     format!("{{\"text\":\"x\",\"attachments\":[{}]}}", list.join(","))
 }
@@ -96,12 +96,12 @@ fn hide(message_id: MessageId) -> Personal {
     }
 }
 
-async fn shared(store: &dyn Store, id: FileId, viewer: Principal) -> bool {
+pub(crate) async fn shared(store: &dyn Store, id: FileId, viewer: Principal) -> bool {
     store.shared_with(&[id], viewer).await.unwrap().contains(&id)
 }
 
 /// Loose files of a state, as far as they are among `ids`.
-async fn loose(store: &dyn Store, state: FileState, before: i64, ids: &[FileId]) -> Vec<LooseFile> {
+pub(crate) async fn loose(store: &dyn Store, state: FileState, before: i64, ids: &[FileId]) -> Vec<LooseFile> {
     let mut loose = store.loose_files(state, at(before), 10_000).await.unwrap();
     loose.retain(|loose| ids.contains(&loose.file_id));
     loose
@@ -316,153 +316,6 @@ pub(crate) async fn references_follow_the_present_content_of_a_message(fixture: 
     let message = show(store, &mut room, ANNA, &[two]).await;
     room.touch(store, ANNA, message, Touch::Delete).await;
     assert!(!shared(store, two, BEN).await);
-}
-
-pub(crate) async fn a_file_that_nothing_refers_to_goes_in_steps(fixture: &Fixture) {
-    let store = &*fixture.store;
-    let (one, half) = (ready(store, ANNA, 0).await, uploading(store, ANNA, 0).await.file_id);
-    let all = [one, half];
-    assert_eq!(
-        loose(store, FileState::Ready, -1, &all).await,
-        [],
-        "not before its time"
-    );
-    for (id, state) in [(one, FileState::Ready), (half, FileState::Uploading)] {
-        let found = loose(store, state, 0, &all).await;
-        assert_eq!(
-            found,
-            [LooseFile {
-                file_id: id,
-                since: at(0)
-            }]
-        );
-        assert!(!store.keep_file(found[0]).await.unwrap(), "nothing refers to it");
-        assert!(
-            !store.remove_file(found[0], at(1)).await.unwrap(),
-            "not before it was marked"
-        );
-        assert!(store.expire_file(found[0], at(100)).await.unwrap());
-        assert!(
-            !store.expire_file(found[0], at(100)).await.unwrap(),
-            "another has done it"
-        );
-        assert_eq!(store.readable_file(id, ANNA).await.unwrap(), None);
-        let expired = loose(store, FileState::Expired, 100, &[id]).await;
-        assert_eq!(
-            expired,
-            [LooseFile {
-                file_id: id,
-                since: at(100)
-            }]
-        );
-        assert!(!store.remove_file(found[0], at(1)).await.unwrap(), "it has moved on");
-        assert!(store.remove_file(expired[0], at(200)).await.unwrap());
-        assert_eq!(file(store, id).await, None);
-    }
-}
-
-pub(crate) async fn a_reference_that_comes_late_keeps_its_file_and_one_that_comes_too_late_is_refused(
-    fixture: &Fixture,
-) {
-    let store = &*fixture.store;
-    let mut writer = store.writer();
-    let mut room = Held::group(&mut *writer, ANNA, &[BEN]).await;
-    let (kept, gone) = (ready(store, ANNA, 0).await, ready(store, ANNA, 0).await);
-    // Both were judged while the files were there.
-    let late = room.decide(&[send_raw(ANNA, "late", &content(&[kept]))]);
-    for found in loose(store, FileState::Ready, 0, &[kept, gone]).await {
-        assert!(store.expire_file(found, at(100)).await.unwrap());
-    }
-    assert_eq!(commit_one(&mut *writer, &late).await, Ok(()));
-    room.apply(&late);
-    assert!(store.readable_file(kept, BEN).await.unwrap().is_some(), "at once");
-    let too_late = room.decide(&[send_raw(ANNA, "too late", &content(&[gone]))]);
-    for expired in loose(store, FileState::Expired, 100, &[kept, gone]).await {
-        let is_kept = expired.file_id == kept;
-        assert_eq!(store.remove_file(expired, at(200)).await.unwrap(), !is_kept);
-        assert_eq!(store.keep_file(expired).await.unwrap(), is_kept);
-    }
-    assert_eq!(commit_one(&mut *writer, &too_late).await, Err(CommitError::Failed));
-    let beside = room.decide(&[send(ANNA, "beside", "x")]);
-    assert_eq!(
-        commit_one(&mut *writer, &beside).await,
-        Ok(()),
-        "nothing of it is stored"
-    );
-    assert_eq!(file(store, kept).await.unwrap().state, FileState::Ready);
-    assert_eq!(loose(store, FileState::Ready, i64::MAX - NOW, &[kept]).await, []);
-}
-
-pub(crate) async fn bytes_go_when_no_file_has_them_and_not_before(fixture: &Fixture) {
-    let store = &*fixture.store;
-    let id = ready(store, ANNA, 0).await;
-    let blob = file(store, id).await.unwrap().blob;
-    let ours = async |before: i64| {
-        let mut loose = store.loose_blobs(at(before), 10_000).await.unwrap();
-        loose.retain(|loose| loose.blob.blob_id == blob.blob_id);
-        loose.pop()
-    };
-    let loose_blob = ours(0).await.unwrap();
-    assert!(loose_blob.live && loose_blob.blob == blob && loose_blob.touched_at == at(0));
-    assert!(!store.retire_blob(&loose_blob, at(1)).await.unwrap(), "a file has them");
-    assert!(!store.forget_blob(blob.blob_id).await.unwrap());
-    assert!(store.keep_blob(&loose_blob).await.unwrap());
-    assert!(!store.keep_blob(&loose_blob).await.unwrap(), "another has done it");
-    assert_eq!(ours(i64::MAX - NOW).await, None);
-    let found = loose(store, FileState::Ready, 0, &[id]).await;
-    assert!(store.expire_file(found[0], at(10)).await.unwrap());
-    let expired = loose(store, FileState::Expired, 10, &[id]).await;
-    assert!(store.remove_file(expired[0], at(20)).await.unwrap());
-    assert_eq!(ours(19).await, None);
-    let loose_blob = ours(20).await.expect("they were let go with the file");
-    assert!(!store.keep_blob(&loose_blob).await.unwrap());
-    assert!(
-        !store.forget_blob(blob.blob_id).await.unwrap(),
-        "an upload may still take them"
-    );
-    assert!(store.retire_blob(&loose_blob, at(30)).await.unwrap());
-    let retired = ours(30).await.unwrap();
-    assert!(!retired.live);
-    store.touch_blob(blob.blob_id, at(40)).await.unwrap();
-    assert_eq!(ours(40).await.unwrap().touched_at, at(40), "it could not be removed");
-    assert!(store.forget_blob(blob.blob_id).await.unwrap());
-    assert!(!store.forget_blob(blob.blob_id).await.unwrap());
-}
-
-pub(crate) async fn what_is_on_its_way_out_is_taken_by_no_upload(fixture: &Fixture) {
-    let store = &*fixture.store;
-    let first = begin(store, 0).await;
-    let bytes = digest("on its way out");
-    let blob = store.settle_blob(first.blob_id, bytes, 1, at(0)).await.unwrap();
-    let retire = async |before: i64| {
-        let mut loose = store.loose_blobs(at(before), 10_000).await.unwrap();
-        loose.retain(|loose| loose.blob.blob_id == blob.blob_id);
-        store.retire_blob(&loose[0], at(before)).await.unwrap()
-    };
-    let second = uploading(store, ANNA, 5).await;
-    assert_eq!(store.settle_blob(second.blob_id, bytes, 1, at(5)).await.unwrap(), blob);
-    assert!(
-        retire(5).await,
-        "no file names them yet: the upload was held up for too long"
-    );
-    assert!(!finish(store, &second, &blob).await, "so it has to begin anew");
-    let third = uploading(store, ANNA, 6).await;
-    let fresh = store.settle_blob(third.blob_id, bytes, 1, at(6)).await.unwrap();
-    assert_eq!(fresh.blob_id, third.blob_id);
-    assert!(finish(store, &third, &fresh).await);
-}
-
-pub(crate) async fn an_upload_that_came_to_nothing_leaves_only_loose_bytes(fixture: &Fixture) {
-    let store = &*fixture.store;
-    let (half, whole) = (uploading(store, ANNA, 0).await, ready(store, ANNA, 0).await);
-    store.drop_upload(half.file_id, at(7)).await.unwrap();
-    store.drop_upload(whole, at(7)).await.unwrap();
-    assert_eq!(file(store, half.file_id).await, None);
-    assert!(file(store, whole).await.is_some(), "it is no upload any more");
-    let loose = store.loose_blobs(at(7), 10_000).await.unwrap();
-    let bytes = loose.iter().find(|loose| loose.blob.blob_id == half.blob_id);
-    assert!(bytes.is_some_and(|bytes| !bytes.live && bytes.blob.sha256.is_none() && bytes.touched_at == at(7)));
-    assert!(store.forget_blob(half.blob_id).await.unwrap());
 }
 
 pub(crate) async fn objects_and_rows_are_listed_for_who_compares_them(fixture: &Fixture) {

@@ -33,6 +33,7 @@ mod raw;
 mod reminders;
 mod scans;
 mod suite;
+mod sweeps;
 mod syncs;
 mod touches;
 

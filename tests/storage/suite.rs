@@ -196,12 +196,15 @@ macro_rules! contract {
                 what_i_have_cleared_or_deleted_for_myself_shares_no_file_with_me,
                 a_file_that_stands_in_many_messages_is_found_in_mine,
                 references_follow_the_present_content_of_a_message,
+                objects_and_rows_are_listed_for_who_compares_them,
+            }
+            sweeps::{
                 a_file_that_nothing_refers_to_goes_in_steps,
                 a_reference_that_comes_late_keeps_its_file_and_one_that_comes_too_late_is_refused,
+                senders_and_sweepers_at_once_leave_no_message_without_its_file,
                 bytes_go_when_no_file_has_them_and_not_before,
                 what_is_on_its_way_out_is_taken_by_no_upload,
                 an_upload_that_came_to_nothing_leaves_only_loose_bytes,
-                objects_and_rows_are_listed_for_who_compares_them,
             }
             nodes::{
                 two_nodes_get_different_workers,
