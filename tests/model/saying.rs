@@ -62,7 +62,15 @@ impl Walk {
         match self.chance.below(12) {
             0 => format!("hello @{}", self.chance.below(USERS)),
             1 => "hello @all".to_owned(),
-            2..=4 => format!("look #{}", self.chance.below(FILES)),
+            2..=4 => {
+                // One of them goes round.
+                let file = if self.chance.one_in(3) {
+                    self.chance.below(FILES)
+                } else {
+                    0
+                };
+                format!("look #{file}")
+            }
             _ => format!("text {}", self.chance.below(1_000)),
         }
     }

@@ -305,6 +305,20 @@ fn of_the_log() -> Vec<(String, &'static str)> {
     ]
 }
 
+/// What is done to references to files, and what is found then.
+fn of_files(one: ConversationId, in_one: &str) -> Vec<(String, &'static str)> {
+    let kept =
+        format!("INSERT INTO im_file_ref SELECT message_id, 1, {one}, seq FROM im_message {in_one} AND seq = 40");
+    vec![
+        (
+            "DELETE FROM im_file_ref".to_owned(),
+            "seq 302: shows file 1, which is not kept for it",
+        ),
+        ("UPDATE im_file_ref SET seq = 7".to_owned(), "seq 7: a file is kept for"),
+        (kept, "seq 40: a file is kept for"),
+    ]
+}
+
 #[test]
 fn every_kind_of_damage_is_found_and_named() {
     let folder = tempfile::tempdir().unwrap();
@@ -356,12 +370,6 @@ fn every_kind_of_damage_is_found_and_named() {
             ),
             (format!("INSERT INTO im_pin VALUES ({one}, 7, 1, 1, 0)"), "a pin stands on a message 7"),
             (format!("INSERT INTO im_mention VALUES ({one}, 1, 2, 999)"), "seq 999: mentions stand for"),
-            ("DELETE FROM im_file_ref".to_owned(), "seq 302: shows file 1, which is not kept for it"),
-            ("UPDATE im_file_ref SET seq = 7".to_owned(), "seq 7: a file is kept for"),
-            (
-                format!("INSERT INTO im_file_ref SELECT message_id, 1, {one}, seq FROM im_message {in_one} AND seq = 40"),
-                "seq 40: a file is kept for",
-            ),
             (
                 format!("{WITHOUT_KEYS} UPDATE im_message SET client_message_id = CAST('0' AS BLOB) {in_one} AND seq = 4"),
                 "seq 4: has the key of seq 2 as well",
@@ -371,8 +379,9 @@ fn every_kind_of_damage_is_found_and_named() {
                 "seq 8: is missing; the next one there is 7",
             ),
         ];
-        let (of_members, of_events, of_the_log) = (of_members(&in_one), of_events(one, two), of_the_log());
-        let at_home = cases.iter().chain(&of_members).chain(&of_events);
+        let (of_events, of_the_log) = (of_events(one, two), of_the_log());
+        let others = [of_members(&in_one), of_files(one, &in_one)].concat();
+        let at_home = cases.iter().chain(&others).chain(&of_events);
         let at_home = at_home.map(|case| (case, format!("conversation {one}")));
         let in_the_log = of_the_log.iter().map(|case| (case, String::new()));
         for (number, ((statements, expected), place)) in at_home.chain(in_the_log).enumerate() {
