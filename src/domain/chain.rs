@@ -28,6 +28,12 @@ use super::message::Message;
 pub struct Digest([u8; 32]);
 
 impl Digest {
+    /// Of these 32 bytes.
+    #[must_use]
+    pub const fn new(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
     /// From the 32 bytes at rest; `None` for any other length.
     #[must_use]
     pub fn from_slice(bytes: &[u8]) -> Option<Self> {

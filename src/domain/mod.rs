@@ -16,8 +16,10 @@ pub mod decide;
 pub mod error;
 pub mod event;
 pub mod file;
+mod file_name;
 pub mod ids;
 pub mod json;
+mod media_type;
 pub mod member;
 pub mod mention;
 pub mod message;
@@ -47,10 +49,12 @@ pub use decide::{Batch, Context, Draft, Fact, Facts, Outcome, Quotable, Refusal,
 pub use error::{DomainError, InvalidField};
 pub use event::Event;
 pub use file::{Blob, Dimensions, File, FileState};
+pub use file_name::{FILE_NAME_BYTES_MAX, FileName};
 pub use ids::{
     BlobId, ChangeSeq, ClientMessageId, ClientRequestId, ConversationId, CountNo, DeviceId, Emoji, EventNo, ExternalId,
     FileId, JobId, MessageId, Principal, PrincipalType, Seq, Timestamp, WebhookId,
 };
+pub use media_type::{MEDIA_TYPE_BYTES_MAX, MediaType};
 pub use member::{Member, Members, Membership, Role};
 pub use mention::Mentions;
 pub use message::{KeyRecord, Message, MessageStatus};
