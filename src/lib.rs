@@ -34,13 +34,16 @@
 //! │       └── call/    its tests
 //! ├── service/         USE CASES: called by REST and WebSocket alike, speak domain
 //! │   ├── announcing/  their tests
+//! │   ├── files/       what is uploaded and downloaded, and what is seen of pictures
 //! │   ├── reminders/   their tests
 //! │   └── sync/        what a device that was away has to be told
 //! ├── transport/       THE DOORS: extract, ask the service, respond
 //! │   ├── rest/        one file per resource
+//! │   │   └── files/   forms, parts of files, names in headers
 //! │   └── ws/          upgrade, one actor per connection, frames
 //! │       └── actor/   what a connection asks the store for
 //! ├── auth/            token -> principal
+//! ├── blobs/           BYTES AT REST: the objects of files, in a folder or in a bucket
 //! ├── load/            THE LOAD: clients for `bench`, know the contract and nothing of the inside
 //! ├── config/          every key typed and checked at the start, all errors at once
 //! └── telemetry/       logs
@@ -115,6 +118,7 @@
 
 pub mod app;
 pub mod auth;
+pub mod blobs;
 pub mod cli;
 pub mod clock;
 pub mod config;

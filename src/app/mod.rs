@@ -8,6 +8,7 @@
 mod announcing;
 mod core;
 mod epoch;
+mod files;
 mod keys;
 mod people;
 mod relaying;
@@ -18,6 +19,7 @@ mod tests;
 
 pub use self::core::{Core, NoDelivery};
 pub use epoch::renew_epoch;
+pub use files::open_blobs;
 pub use keys::{Signer, signer, signer_with};
 pub use server::Server;
 pub use store::open;

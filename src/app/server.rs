@@ -16,17 +16,19 @@ use uuid::Uuid;
 
 use super::announcing::{Teller, announce};
 use super::core::{Core, workers};
+use super::files::{files, keep_tidy, open_blobs, sweep};
 use super::people::People;
 use super::relaying::{Relaying, caller};
 use super::{keys, store};
 use crate::auth::{Authenticator, OperatorKey, Signer};
+use crate::blobs::Blobs;
 use crate::clock::SystemClock;
 use crate::config::{self, Config};
 use crate::delivery::outbox::Bounds;
 use crate::delivery::{Delivery, Options};
 use crate::protocol::reply;
 use crate::relay::{Hinting, Hints, Relay};
-use crate::service::{Announcements, Devices, Epoch, Health, Inbox, Messages, Reminder, Reminders, Sync, Users};
+use crate::service::{Announcements, Devices, Epoch, Files, Health, Inbox, Messages, Reminder, Reminders, Sync, Users};
 use crate::storage::Store;
 use crate::telemetry::RequestSpan;
 use crate::transport::limits::Limits;
@@ -55,7 +57,7 @@ struct Doors {
     handle: ServerHandle,
     serving: JoinHandle<std::io::Result<()>>,
     reminders: JoinHandle<()>,
-    keepers: [JoinHandle<()>; 2],
+    keepers: [JoinHandle<()>; 4],
     tending: JoinHandle<()>,
     teller: Teller,
     /// Dropped, they stop the reminders and the watch over notifications.
@@ -73,6 +75,7 @@ impl Server {
         store::say_how_durable(store.as_ref()).await?;
         let authenticator = keys::authenticator(&config.auth, store.as_ref()).await?;
         let signer = keys::own_signer(&config.auth, store.as_ref()).await?;
+        let blobs = open_blobs(&config, true)?;
         let settings = Arc::<dyn Store>::clone(&store);
         let epoch = Epoch::read(settings, Arc::new(SystemClock), &Uuid::now_v7().to_string()).await?;
         let delivery = Arc::new(deliver(&config, &store));
@@ -83,7 +86,7 @@ impl Server {
         let relaying = Relaying::start(&config, &core, hints, http);
         let door = door(&config, &core, authenticator, delivery, epoch);
         let health = Arc::new(Health::new(Arc::<dyn Store>::clone(&core.store)));
-        match open_doors(&config, &core, door, health, (signer, relaying.relay())) {
+        match open_doors(&config, &core, door, health, blobs, (signer, relaying.relay())) {
             Ok((address, doors)) => Ok(Self {
                 address,
                 core,
@@ -155,14 +158,16 @@ fn open_doors(
     core: &Core,
     door: Door,
     health: Arc<Health>,
+    blobs: Arc<Blobs>,
     (signer, relay): (Option<Signer>, &Relay),
 ) -> anyhow::Result<(SocketAddr, Doors)> {
     let delivery = Arc::clone(&door.delivery);
     let people = People::new(config, core, &door.inbox);
     let (tending, tended) = people.tend(core);
     let (announcements, teller) = announce(core, &people.notifications);
-    let people = (people, announcements);
-    let rest = Arc::new(rest(config, core, &door, Arc::clone(&health), (signer, relay), people));
+    let sweep = sweep(config, core, Arc::clone(&blobs));
+    let parts = (people, announcements, files(config, core, Arc::clone(&blobs)));
+    let rest = Arc::new(rest(config, core, &door, Arc::clone(&health), (signer, relay), parts));
     let reminders = Reminders::new(
         Arc::clone(&core.store),
         Arc::clone(&door.messages),
@@ -209,6 +214,8 @@ fn open_doors(
                 let delivery = Arc::clone(&delivery);
                 async move { delivery.keep_within_bounds().await }
             }),
+            actix_rt::spawn(async move { sweep.watch().await }),
+            actix_rt::spawn(keep_tidy(blobs)),
         ],
         delivery,
         health,
@@ -293,7 +300,7 @@ fn rest(
     door: &Door,
     health: Arc<Health>,
     (signer, relay): (Option<Signer>, &Relay),
-    (people, announcements): (People, Arc<Announcements>),
+    (people, announcements, files): (People, Arc<Announcements>, Files),
 ) -> Rest {
     let delivery = Arc::clone(&door.delivery);
     let users = Users::new(
@@ -313,6 +320,7 @@ fn rest(
         notifications: people.notifications,
         contacts: people.contacts,
         announcements,
+        files: Arc::new(files),
         sync: Arc::clone(&door.sync),
         health,
         users: Arc::new(users),

@@ -7,8 +7,8 @@ use secrecy::ExposeSecret as _;
 
 use super::reader::Reader;
 use super::{
-    Admin, Auth, Config, Conversation, Database, Events, Limits, Log, LogFormat, LogLevel, Notifications, Outbox, Push,
-    Server, Webhooks,
+    Admin, Auth, Config, Conversation, Database, Events, FilePlace, Files, Limits, Log, LogFormat, LogLevel,
+    Notifications, Outbox, Push, Server, Webhooks,
 };
 
 /// The shortest secret: 256 bits, what HS256 asks for (RFC 7518, 3.2).
@@ -19,6 +19,8 @@ const API_KEY_BYTES_MIN: usize = 16;
 const SECS_MAX: u64 = 86_400;
 /// Ten years: what waits for longer waits for ever.
 const DAYS_MAX: u64 = 3_660;
+/// The longest that S3 lets a signed address live.
+const PRESIGN_SECS_MAX: u64 = 7 * SECS_MAX;
 /// What one batch of full-size messages may come to stays under the packet limit of the databases.
 const CONTENT_BYTES_MAX: usize = 1 << 20;
 /// Above this, one frame costs more memory than a small server has for it.
@@ -33,6 +35,7 @@ pub(super) fn read(reader: &mut Reader) -> Config {
         admin: admin(reader),
         limits: limits(reader),
         conversation: conversation(reader),
+        files: files(reader),
         events: Events {
             keep_secs: reader.number("events.keep_secs", Events::default().keep_secs, 60..=SECS_MAX * 366),
         },
@@ -184,6 +187,38 @@ fn conversation(reader: &mut Reader) -> Conversation {
     }
 }
 
+fn files(reader: &mut Reader) -> Files {
+    let default = Files::default();
+    Files {
+        store: reader.parsed(
+            "files.store",
+            default.store,
+            "must be a folder, like /var/lib/onescribe/files, or s3://BUCKET/PREFIX",
+            |text| FilePlace::parse(text).map(Some),
+        ),
+        s3_endpoint: reader.parsed(
+            "files.s3_endpoint",
+            default.s3_endpoint,
+            "must be the URL of an S3-compatible store, like https://minio.example:9000",
+            |text| endpoint(text).then(|| Some(text.to_owned())),
+        ),
+        s3_region: reader.text("files.s3_region").unwrap_or(default.s3_region),
+        s3_access_key_id: reader.secret("files.s3_access_key_id"),
+        s3_secret_access_key: reader.secret("files.s3_secret_access_key"),
+        s3_allow_http: reader.switch("files.s3_allow_http", default.s3_allow_http),
+        redirect: reader.switch("files.redirect", default.redirect),
+        presign_secs: reader.number("files.presign_secs", default.presign_secs, 10..=PRESIGN_SECS_MAX),
+        uploads_at_once: reader.number("files.uploads_at_once", default.uploads_at_once, 1..=10_000),
+        picture_pixels: reader.number("files.picture_pixels", default.picture_pixels, 0..=1_000_000_000),
+        unreferenced_hours: reader.number("files.unreferenced_hours", default.unreferenced_hours, 1..=24 * 366),
+    }
+}
+
+fn endpoint(text: &str) -> bool {
+    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    host.is_some_and(|host| !host.is_empty() && !host.contains(['@', '?', '#', ' ']))
+}
+
 fn webhooks(reader: &mut Reader) -> Webhooks {
     let default = Webhooks::default();
     let week = 7 * SECS_MAX;
@@ -249,6 +284,25 @@ fn together(config: &Config, reader: &mut Reader) {
                 limits.content_bytes
             ),
         );
+    }
+    files_together(&config.files, reader);
+}
+
+fn files_together(files: &Files, reader: &mut Reader) {
+    let bucket = matches!(files.store, Some(FilePlace::S3 { .. }));
+    if files.s3_access_key_id.is_some() != files.s3_secret_access_key.is_some() {
+        let right = "files.s3_access_key_id and files.s3_secret_access_key belong together: set both or neither";
+        reader.complain("files.s3_secret_access_key", right);
+    }
+    if files.redirect && !bucket {
+        let right = "needs a store that can sign addresses: set files.store to s3://BUCKET/PREFIX";
+        reader.complain("files.redirect", right);
+    }
+    let plain = files.s3_endpoint.as_ref().is_some_and(|url| url.starts_with("http://"));
+    if plain && !files.s3_allow_http {
+        let right =
+            "is plain HTTP, over which files can be read on the way: use https://, or set files.s3_allow_http = true";
+        reader.complain("files.s3_endpoint", right);
     }
 }
 

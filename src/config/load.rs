@@ -109,7 +109,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::config::{ExposeSecret, LogFormat};
+    use crate::config::{ExposeSecret, FilePlace, LogFormat};
 
     const OPERATORS_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/config.toml");
 
@@ -167,11 +167,19 @@ mod tests {
             ("ONESCRIBE__AUTH__PUBLIC_KEY_FILE", "/no/such/file.pem"),
             ("ONESCRIBE__LOG__FORMAT", "xml"),
             ("ONESCRIBE__DATABASE__URL", "oracle://root:tiger@host"),
+            ("ONESCRIBE__FILES__STORE", "gs://bucket"),
+            ("ONESCRIBE__FILES__S3_ENDPOINT", "http://minio:9000"),
+            ("ONESCRIBE__FILES__S3_ACCESS_KEY_ID", "half of a key"),
+            ("ONESCRIBE__FILES__REDIRECT", "true"),
         ]);
         let starts = [
             "server.listen: must be ADDRESS:PORT",
             "server.trusted_proxies: must be addresses or networks",
             "database.url: must be sqlite://FILE",
+            "files.store: must be a folder",
+            "files.s3_endpoint: is plain HTTP",
+            "files.s3_secret_access_key: files.s3_access_key_id and",
+            "files.redirect: needs a store that can sign",
             "auth.public_key_file: cannot read /no/such/file.pem",
             "auth.auto_provision: must be true or false",
             "limits.content_bytes: must be a whole number from 256 to 1048576",
@@ -227,6 +235,28 @@ mod tests {
     }
 
     #[test]
+    fn files_lie_beside_the_database_unless_told_otherwise() {
+        let place = |environment: &[(&str, &str)]| load(sources(environment)).unwrap().file_place();
+        let folder = |path: &str| FilePlace::Folder(path.into());
+        let url = |url| ("ONESCRIBE__DATABASE__URL", url);
+        let store = |store| ("ONESCRIBE__FILES__STORE", store);
+        assert_eq!(place(&[]), folder("onescribe.db.files"));
+        assert_eq!(place(&[url("sqlite:///var/x.db?mode=rwc")]), folder("/var/x.db.files"));
+        assert_eq!(place(&[url("postgres://me@host/name")]), folder("onescribe.files"));
+        assert_eq!(place(&[store("file:///srv/files")]), folder("/srv/files"));
+        assert_eq!(place(&[store("./files")]), folder("./files"));
+        let bucket = |prefix: &str| FilePlace::S3 {
+            bucket: "my.bucket-1".to_owned(),
+            prefix: prefix.to_owned(),
+        };
+        assert_eq!(place(&[store("s3://my.bucket-1")]), bucket(""));
+        assert_eq!(place(&[store("s3://my.bucket-1/a/b/")]), bucket("a/b"));
+        for bad in ["s3://", "s3://x", "s3://My_Bucket/x", "https://host/x"] {
+            assert!(errors(&[store(bad)])[0].starts_with("files.store: "), "{bad}");
+        }
+    }
+
+    #[test]
     fn a_file_that_cannot_be_read_is_named_beside_everything_else() {
         let folder = tempfile::tempdir().unwrap();
         let broken = folder.path().join("broken.toml");
@@ -269,6 +299,8 @@ mod tests {
         let config = load(sources(&[
             ("ONESCRIBE__AUTH__HS256_SECRET", secret),
             ("ONESCRIBE__ADMIN__API_KEY", secret),
+            ("ONESCRIBE__FILES__S3_ACCESS_KEY_ID", secret),
+            ("ONESCRIBE__FILES__S3_SECRET_ACCESS_KEY", secret),
             (
                 "ONESCRIBE__DATABASE__URL",
                 "postgres://user:0123456789abcdef0123456789abcdef@host/db",

@@ -32,6 +32,8 @@ pub struct Config {
     pub limits: Limits,
     /// The writers of the conversations.
     pub conversation: Conversation,
+    /// What is uploaded.
+    pub files: Files,
     /// Events for other systems.
     pub events: Events,
     /// What users are told in their INBOX.
@@ -135,7 +137,7 @@ pub struct Limits {
     pub backlog_bytes: usize,
     /// Entries of one `message.ack`.
     pub acks_per_frame: usize,
-    /// A file. Not used yet.
+    /// A file.
     pub upload_bytes: u64,
     /// How long a sender may recall, judged by the time of receipt.
     pub recall_window_secs: u64,
@@ -156,6 +158,79 @@ pub struct Limits {
 pub struct Conversation {
     /// A writer that nobody asked for so long leaves memory.
     pub idle_secs: u64,
+}
+
+/// `[files]`
+#[derive(Clone, Debug)]
+pub struct Files {
+    /// Where the bytes are; none = a folder beside the database.
+    pub store: Option<FilePlace>,
+    /// The URL of an S3-compatible store; none = AWS.
+    pub s3_endpoint: Option<String>,
+    /// Its region.
+    pub s3_region: String,
+    /// The name of the key to it.
+    pub s3_access_key_id: Option<SecretString>,
+    /// The key to it.
+    pub s3_secret_access_key: Option<SecretString>,
+    /// Plain HTTP to it is allowed.
+    pub s3_allow_http: bool,
+    /// Downloads are sent to the bucket instead of through this server.
+    pub redirect: bool,
+    /// How long an address of the bucket can be used.
+    pub presign_secs: u64,
+    /// Uploads that this server takes at the same time.
+    pub uploads_at_once: usize,
+    /// The largest picture that a small one is made of, in pixels; 0 = none are made.
+    pub picture_pixels: u64,
+    /// How long a file stays that no message refers to.
+    pub unreferenced_hours: u64,
+}
+
+/// A place for bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FilePlace {
+    /// A folder.
+    Folder(PathBuf),
+    /// A bucket, and what keys in it begin with.
+    S3 {
+        /// Its name.
+        bucket: String,
+        /// May be empty.
+        prefix: String,
+    },
+}
+
+impl FilePlace {
+    /// Reads `s3://bucket/prefix`, `file:///folder` or the path of a folder.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        if let Some(rest) = text.strip_prefix("s3://") {
+            let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+            let known = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-".contains(&byte);
+            let named = bucket.len() >= 3 && bucket.len() <= 63 && bucket.bytes().all(known);
+            return named.then(|| Self::S3 {
+                bucket: bucket.to_owned(),
+                prefix: prefix.trim_matches('/').to_owned(),
+            });
+        }
+        let path = text.strip_prefix("file://").unwrap_or(text);
+        (!path.is_empty() && !path.contains("://")).then(|| Self::Folder(path.into()))
+    }
+}
+
+impl Config {
+    /// Where the bytes of files are: as configured, or beside the database. All that a store on SQLite consists of
+    /// begins with the name of its file.
+    #[must_use]
+    pub fn file_place(&self) -> FilePlace {
+        let beside = || {
+            let url = self.database.url.expose_secret();
+            let file = url.split('?').next().and_then(|plain| plain.strip_prefix("sqlite://"));
+            FilePlace::Folder(file.map_or_else(|| "onescribe.files".into(), |file| format!("{file}.files").into()))
+        };
+        self.files.store.clone().unwrap_or_else(beside)
+    }
 }
 
 /// `[events]`
@@ -338,6 +413,24 @@ impl Default for Limits {
 impl Default for Conversation {
     fn default() -> Self {
         Self { idle_secs: 300 }
+    }
+}
+
+impl Default for Files {
+    fn default() -> Self {
+        Self {
+            store: None,
+            s3_endpoint: None,
+            s3_region: "us-east-1".to_owned(),
+            s3_access_key_id: None,
+            s3_secret_access_key: None,
+            s3_allow_http: false,
+            redirect: false,
+            presign_secs: 300,
+            uploads_at_once: 100,
+            picture_pixels: 40_000_000,
+            unreferenced_hours: 24,
+        }
     }
 }
 

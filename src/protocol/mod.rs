@@ -6,6 +6,7 @@ pub mod convert;
 pub mod error;
 pub mod events;
 pub mod fields;
+pub mod files;
 pub mod frame;
 pub mod notifications;
 pub mod reply;

@@ -12,6 +12,7 @@ mod conversations;
 mod devices;
 mod epoch;
 mod error;
+mod files;
 mod forward;
 mod health;
 mod inbox;
@@ -34,6 +35,7 @@ pub use conversations::{ConversationChanged, Conversations, Made, MembersChanged
 pub use devices::Devices;
 pub use epoch::{EPOCH_SETTING, EPOCH_STALE_MS_MAX, Epoch};
 pub use error::{Extra, ServiceError};
+pub use files::{Announced, Body, FileOptions, Files, Invitation, Seat};
 pub use forward::Forwarded;
 pub use health::Health;
 pub use inbox::{Inbox, ReadUpTo, Receipts};

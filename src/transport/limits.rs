@@ -61,7 +61,8 @@ fn too_large(bytes_max: usize) -> ServiceError {
     ServiceError::new(Code::PayloadTooLarge, detail)
 }
 
-fn declared(headers: &HeaderMap) -> Option<usize> {
+/// The length of a body by its own account.
+pub(super) fn declared(headers: &HeaderMap) -> Option<usize> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 

@@ -56,6 +56,24 @@ impl World {
         format!("sqlite://{}", self.folder.path().join("store.db").display())
     }
 
+    /// Where everything of its store lies.
+    pub(crate) fn folder(&self) -> &std::path::Path {
+        self.folder.path()
+    }
+
+    /// The objects that lie beside its store, complete or not.
+    pub(crate) fn objects(&self) -> Vec<std::path::PathBuf> {
+        let mut found = Vec::new();
+        let mut folders = vec![self.folder().join("store.db.files")];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() { &mut folders } else { &mut found }.push(path);
+            }
+        }
+        found
+    }
+
     pub(crate) async fn stop(self) {
         self.server.stop().await;
     }
@@ -126,6 +144,16 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
+    /// Its connections.
+    pub(crate) fn http(&self) -> &reqwest::Client {
+        &self.http
+    }
+
+    /// The whole URL of a path.
+    pub(crate) fn at(&self, path: &str) -> String {
+        format!("{}{path}", self.url)
+    }
+
     /// The same with another token.
     pub(crate) fn with_token(&self, token: &str) -> Self {
         Self {

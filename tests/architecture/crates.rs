@@ -15,6 +15,11 @@ const PLACES: &[(&str, &[&str], &str)] = &[
         "actors live here; rules, storage and use cases need none",
     ),
     ("actix-http", &["transport"], "frames of a socket"),
+    (
+        "actix-multipart",
+        &["transport/rest/files"],
+        "forms are a thing of one door",
+    ),
     ("actix-rt", &["app", "cli"], "the runtime is started once"),
     (
         "actix-web",
@@ -40,7 +45,17 @@ const PLACES: &[(&str, &[&str], &str)] = &[
     ("futures-util", &[EVERYWHERE], "streams"),
     ("governor", &["transport"], "who asks too often is told so at the doors"),
     ("hdrhistogram", &["load"], "latencies"),
+    (
+        "image",
+        &["service/files/pictures"],
+        "what hostile files are decoded with is called in one place",
+    ),
     ("indicatif", &["cli"], "progress of long commands"),
+    (
+        "infer",
+        &["service/files/sniff"],
+        "what bytes look like is asked in one place",
+    ),
     (
         "ipnet",
         &["config", "transport"],
@@ -53,6 +68,11 @@ const PLACES: &[(&str, &[&str], &str)] = &[
     ),
     ("mimalloc", &["main"], "the allocator is chosen once"),
     ("moka", &["service"], "a cache where a measurement asked for one"),
+    (
+        "object_store",
+        &["blobs"],
+        "where bytes lie can be another library's business",
+    ),
     ("plotters", &["cli/bench"], "charts of a report"),
     ("rand", &[EVERYWHERE], "chance is handed to the domain, if ever"),
     (
@@ -61,7 +81,11 @@ const PLACES: &[(&str, &[&str], &str)] = &[
         "whom we call, and by which address, is decided in one place; load: a client that makes groups",
     ),
     ("rustix", &["main"], "what the kernel is asked once, at the start"),
-    ("secrecy", &["app", "auth", "config"], "secrets that no log can show"),
+    (
+        "secrecy",
+        &["app", "auth", "blobs", "config"],
+        "secrets that no log can show",
+    ),
     ("serde", &["domain", EVERYWHERE], "how values are written down"),
     (
         "serde_json",
@@ -106,8 +130,8 @@ const PLACES: &[(&str, &[&str], &str)] = &[
     ),
     (
         "uuid",
-        &["app", "routing", "transport"],
-        "names of nodes, sessions, store epochs",
+        &["app", "blobs", "routing", "transport"],
+        "names of nodes, sessions, store epochs, objects",
     ),
     (
         "xxhash-rust",

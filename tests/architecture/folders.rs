@@ -15,6 +15,11 @@ const LAYERS: &[(&str, &[&str], &str)] = &[
         "the snowflake is the domain's, the time is the clock's",
     ),
     ("storage", &["domain"], "keeps what the domain decided, in its words"),
+    (
+        "blobs",
+        &["domain"],
+        "keeps bytes; what they belong to is said elsewhere",
+    ),
     ("auth", &["domain"], "a token is a Principal at a time that it is told"),
     ("config", &[], "plain data: each part is handed its own section"),
     ("telemetry", &[], "knows of nobody"),
@@ -48,7 +53,7 @@ const LAYERS: &[(&str, &[&str], &str)] = &[
     ),
     (
         "service",
-        &["domain", "storage", "conversation", "routing", "clock", "ids"],
+        &["domain", "storage", "blobs", "conversation", "routing", "clock", "ids"],
         "use cases speak domain; they know no transport and no wire",
     ),
     (
@@ -64,7 +69,7 @@ const LAYERS: &[(&str, &[&str], &str)] = &[
     ("app", &["*"], "the composition root builds everything"),
     (
         "cli",
-        &["app", "config", "storage", "domain", "load"],
+        &["app", "blobs", "clock", "config", "storage", "domain", "load"],
         "commands start the app, read a store or load a server",
     ),
 ];

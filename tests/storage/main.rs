@@ -10,6 +10,9 @@ mod proxy;
 #[path = "../support/queries.rs"]
 mod queries;
 
+#[path = "../support/s3.rs"]
+mod s3;
+
 mod actions;
 mod audits;
 mod builder;
@@ -25,6 +28,7 @@ mod marks;
 mod migrations;
 mod nodes;
 mod notes;
+mod objects;
 mod own;
 mod pages;
 mod people;

@@ -9,6 +9,8 @@ pub(crate) mod database;
 pub(crate) mod light;
 pub(crate) mod proxy;
 pub(crate) mod rest;
+#[expect(dead_code, reason = "other test binaries stop it and look into it")]
+pub(crate) mod s3;
 pub(crate) mod server;
 pub(crate) mod tokens;
 

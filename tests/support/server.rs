@@ -115,10 +115,7 @@ impl Server {
 
     /// The memory that it has at the moment.
     pub(crate) fn memory_kib(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid().as_raw_pid())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib = line.and_then(|line| line.split_whitespace().next());
-        kib.and_then(|kib| kib.parse().ok()).expect("a number of KiB")
+        memory_kib(self.pid())
     }
 
     /// Runs another command of the binary on the same store with the same settings; gives status and output.
@@ -231,4 +228,12 @@ impl Server {
         command.envs(self.settings.iter().map(|(key, value)| (key, value)));
         command
     }
+}
+
+/// The memory that a process has at the moment.
+pub(crate) fn memory_kib(process: Pid) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.as_raw_pid())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().next());
+    kib.and_then(|kib| kib.parse().ok()).expect("a number of KiB")
 }

@@ -11,6 +11,7 @@ mod contacts;
 mod conversations;
 mod cursor;
 mod events;
+mod files;
 mod forward;
 mod health;
 mod marks;
@@ -42,8 +43,8 @@ use crate::delivery::Delivery;
 use crate::domain::Code;
 use crate::relay::{Feed, Webhooks};
 use crate::service::{
-    Announcements, Contacts, Conversations, Devices, Health, Inbox, Messages, Notifications, Principals, ServiceError,
-    Sync, Users,
+    Announcements, Contacts, Conversations, Devices, Files, Health, Inbox, Messages, Notifications, Principals,
+    ServiceError, Sync, Users,
 };
 
 /// What the REST door needs; `app` makes one and shares it with all workers.
@@ -68,6 +69,8 @@ pub struct Rest {
     pub announcements: Arc<Announcements>,
     /// Contacts and blocks.
     pub contacts: Arc<Contacts>,
+    /// Uploads and downloads.
+    pub files: Arc<Files>,
     /// Catching up.
     pub sync: Arc<Sync>,
     /// For load balancers.
@@ -95,8 +98,7 @@ pub fn routes(rest: Arc<Rest>) -> impl FnOnce(&mut ServiceConfig) + Clone {
     move |config| {
         config
             .app_data(web::Data::from(rest))
-            .service(web::resource("/healthz").get(health::alive).head(health::alive))
-            .service(web::resource("/readyz").get(health::ready).head(health::ready))
+            .configure(health::routes)
             .service(
                 web::resource("/v1/conversations")
                     .get(conversations::list)
@@ -158,6 +160,7 @@ pub fn routes(rest: Arc<Rest>) -> impl FnOnce(&mut ServiceConfig) + Clone {
             .service(web::resource("/v1/me/unread").get(me::unread))
             .service(web::resource(["/v1/sync", "/v1/syncMessages"]).post(sync::sync))
             .configure(among_people)
+            .configure(files::routes)
             .configure(admin::routes)
             .default_service(web::to(nowhere));
     }

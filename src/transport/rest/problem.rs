@@ -36,6 +36,7 @@ impl Problem {
         let (code, detail) = match status {
             StatusCode::NOT_FOUND => (Code::NotFound, "there is nothing at this path"),
             StatusCode::METHOD_NOT_ALLOWED => (Code::InvalidRequest, "this path does not answer this method"),
+            StatusCode::RANGE_NOT_SATISFIABLE => (Code::InvalidRequest, "the file does not have these bytes"),
             StatusCode::PAYLOAD_TOO_LARGE => (Code::PayloadTooLarge, "the request is too large"),
             status if status.is_client_error() => (Code::InvalidRequest, "the request cannot be understood"),
             _ => {

@@ -3,8 +3,8 @@
 use actix_web::{FromRequest as _, HttpRequest, web};
 
 use crate::domain::{
-    ActionType, ConversationId, DeviceId, DomainError, Emoji, EventNo, InvalidField, JobId, MessageId, Principal,
-    PrincipalType, Seq, WebhookName,
+    ActionType, ConversationId, DeviceId, DomainError, Emoji, EventNo, FileId, InvalidField, JobId, MessageId,
+    Principal, PrincipalType, Seq, WebhookName,
 };
 use crate::protocol::fields::{limit, query_number};
 use crate::protocol::rest::{LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX};
@@ -56,6 +56,11 @@ pub(super) fn message_id(request: &HttpRequest) -> Result<MessageId, DomainError
 /// `{notification_id}` of the path.
 pub(super) fn notification_id(request: &HttpRequest) -> Result<MessageId, DomainError> {
     MessageId::parse(segment(request, "notification_id")).ok_or(DomainError::NotFound("no such notification"))
+}
+
+/// `{file_id}` of the path.
+pub(super) fn file_id(request: &HttpRequest) -> Result<FileId, DomainError> {
+    FileId::parse(segment(request, "file_id")).ok_or(DomainError::NotFound("no such file, or none that you may see"))
 }
 
 /// `{action_type}` of the path.

@@ -45,7 +45,8 @@ async fn lists(stage: &Stage<'_>, owner: &Caller) -> BTreeMap<String, String> {
     for call in CALLS.iter().filter(|call| call.call.starts_with("GET /v1/")) {
         let path = stage.fill(call.call.trim_start_matches("GET "));
         let reply = owner.get(&path).await;
-        let is_list = reply.status == 200 && reply.body().get("items").is_some();
+        let is_json = reply.headers["content-type"] == "application/json";
+        let is_list = reply.status == 200 && is_json && reply.body().get("items").is_some();
         if is_list && !path.ends_with("/messages") {
             lists.insert(Call::route(call), path);
         }

@@ -1,8 +1,8 @@
 //! WHO MAY DO WHAT: every REST call and every frame, by everybody. A call or frame without a row fails here.
 //!
-//! A row is filled in by itself: `{conversation_id}` is a group, `{message_id}` a message of MEMBER in it, `{type}/{id}`
-//! and `{peer}` a plain member who does nothing, `{new}` somebody who is in no conversation. A new placeholder needs a
-//! line in `Stage::fill`.
+//! A row is filled in by itself: `{conversation_id}` is a group, `{message_id}` a message of MEMBER in it,
+//! `{file_id}` a picture that MEMBER sent to it, `{type}/{id}` and `{peer}` a plain member who does nothing, `{new}` somebody
+//! who is in no conversation. A new placeholder needs a line in `Stage::fill`.
 
 mod frames;
 mod lists;

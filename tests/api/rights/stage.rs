@@ -76,13 +76,17 @@ fn next() -> u32 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A group of OWNER, ADMIN, MEMBER and a peer; EX_MEMBER was in it, and MEMBER has said something. Somebody has asked
-/// OWNER to be a contact.
+/// A picture of one pixel.
+const PICTURE: &[u8] = b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff\x2c\0\0\0\0\x01\0\x01\0\0\x02\x02\x44\x01\0\x3b";
+
+/// A group of OWNER, ADMIN, MEMBER and a peer; EX_MEMBER was in it, and MEMBER has said something and sent a picture.
+/// Somebody has asked OWNER to be a contact.
 pub(crate) struct Stage<'w> {
     pub(crate) world: &'w World,
     pub(crate) room: String,
     message: String,
     notification: String,
+    file: String,
 }
 
 impl<'w> Stage<'w> {
@@ -95,6 +99,8 @@ impl<'w> Stage<'w> {
             .await
             .ok(200);
         let message = id_of(&member.say(&room, "inner secret").await, "message_id");
+        let file = member.upload("x.gif", "image/gif", PICTURE).await.ok(201);
+        member.send_file(&room, "file", &file).await.ok(201);
         owner.delete(&format!("{path}/{EX_MEMBER}")).await.ok(200);
         // From somebody new each time: who was answered need not be asked again.
         let asks = world.user(ASKS_FIRST + u64::from(next()));
@@ -107,6 +113,7 @@ impl<'w> Stage<'w> {
             room,
             message,
             notification,
+            file: id_of(&file, "file_id"),
         }
     }
 
@@ -136,6 +143,7 @@ impl<'w> Stage<'w> {
             ("{conversation_id}", self.room.as_str()),
             ("{message_id}", &self.message),
             ("{notification_id}", &self.notification),
+            ("{file_id}", &self.file),
             ("{type}", "USER"),
             ("{id}", &peer),
             ("{peer}", &self.peer().principal.to_string()),

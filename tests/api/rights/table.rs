@@ -1,6 +1,6 @@
 //! The table itself. The columns are those of [`WHO`].
 
-use super::stage::Outcome::{self, Closed, Forbidden, NotAMember, NotFound, Ok, Unauthenticated};
+use super::stage::Outcome::{self, Closed, Forbidden, Invalid, NotAMember, NotFound, Ok, Unauthenticated};
 use super::stage::Who;
 
 /// The columns.
@@ -61,6 +61,10 @@ const SEES_IT: [Outcome; 7] = [NotFound, NotFound, Ok, Ok, Ok, NotFound, Unauthe
 const ITS_OWNER: [Outcome; 7] = [NotFound, NotFound, NotFound, NotFound, Ok, NotFound, Unauthenticated];
 /// Its sender, who is MEMBER.
 const SENDER: [Outcome; 7] = [NotFound, NotFound, Ok, Forbidden, Forbidden, NotFound, Unauthenticated];
+/// Whoever uploaded it, who is MEMBER.
+const UPLOADER: [Outcome; 7] = [NotFound, NotFound, Ok, NotFound, NotFound, NotFound, Unauthenticated];
+/// Anybody with a token may, but what is asked here cannot be done.
+const BUT_NOT_SO: [Outcome; 7] = [Invalid, Invalid, Invalid, Invalid, Invalid, Invalid, Unauthenticated];
 /// Admins, the owner and the operator.
 const REMOVES_IT: [Outcome; 7] = [NotFound, NotFound, Forbidden, Ok, Ok, NotFound, Ok];
 /// Admins and the owner, in a group.
@@ -201,6 +205,13 @@ pub(crate) const CALLS: &[Call] = &[
     ),
     row("DELETE /v1/me/devices/{device_id}", "", ANYBODY),
     row("GET /v1/users/{type}/{id}", "", SEES_IT),
+    // Anybody may, but this is no form.
+    row("POST /v1/files", "", BUT_NOT_SO),
+    // Anybody may, where there is a bucket.
+    row("POST /v1/files/uploads", r#"{"name": "x", "size": 1}"#, BUT_NOT_SO),
+    row("POST /v1/files/uploads/{file_id}/complete", "{}", UPLOADER),
+    row("GET /v1/files/{file_id}", "", SEES_IT),
+    row("GET /v1/files/{file_id}/thumbnail", "", SEES_IT),
     row("GET /admin/v1/users/{id}", "", OPERATOR),
     row("PUT /admin/v1/users/{id}", r#"{"display_name": "x"}"#, OPERATOR),
     row("POST /admin/v1/tokens", r#"{"sub": "7"}"#, OPERATOR),
@@ -265,7 +276,7 @@ const HEARD: [Outcome; 7] = IN_IT;
 
 /// Every frame.
 pub(crate) const FRAMES: &[Frame] = &[
-    frame("hello", r#"{"device_id": "other"}"#, [Outcome::Invalid; 7]),
+    frame("hello", r#"{"device_id": "other"}"#, [Invalid; 7]),
     frame("auth", r#"{"token": "{token}"}"#, ANYBODY),
     frame(
         "message.send",
