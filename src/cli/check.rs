@@ -2,6 +2,7 @@
 
 mod audit;
 mod events;
+mod objects;
 
 use std::collections::HashSet;
 use std::process::ExitCode;
@@ -12,8 +13,10 @@ use indicatif::{HumanCount, ProgressBar};
 use tokio::time::Instant;
 
 use self::audit::{Counts, Finding};
+use self::objects::Objects;
 use super::progress;
 use crate::app;
+use crate::clock::{Clock as _, SystemClock};
 use crate::config::Config;
 use crate::domain::{ConversationId, MessageId, MessageStatus, Notification};
 use crate::storage::{Store, StoreResult};
@@ -36,23 +39,34 @@ struct Report {
     found: usize,
 }
 
+/// `onescribe check`
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// Remove objects of files that no row names, as a crash or a restored database leaves them, if they are older than an hour
+    #[arg(long)]
+    remove_orphans: bool,
+}
+
+const NOT_FINISHED: &str = "the check could not be finished, so it proves nothing";
 /// The exit code when the store cannot be read to the end: nothing is proved, neither order nor damage.
 const NOT_PROVED: u8 = 2;
 
 /// Prints what was checked and what was found: 0 = in order, 1 = findings, 2 = it could not be finished.
-pub(super) async fn run(config: Config) -> ExitCode {
-    prove(config).await.unwrap_or_else(|error| {
+pub(super) async fn run(config: Config, arguments: Arguments) -> ExitCode {
+    prove(config, arguments).await.unwrap_or_else(|error| {
         super::fail(&error);
         ExitCode::from(NOT_PROVED)
     })
 }
 
-async fn prove(config: Config) -> anyhow::Result<ExitCode> {
+async fn prove(config: Config, arguments: Arguments) -> anyhow::Result<ExitCode> {
     let store = app::open(&config.database, false).await?;
     let started = Instant::now();
     let report = check(store.as_ref(), &progress::bar(0, "conversations")).await;
+    let objects = files(&config, store.as_ref(), arguments).await;
     store.close().await;
-    let report = report.context("the check could not be finished, so it proves nothing")?;
+    let report = report.context(NOT_FINISHED)?;
+    let objects = objects.context(NOT_FINISHED)?;
     let Counts {
         conversations,
         messages,
@@ -78,24 +92,45 @@ async fn prove(config: Config) -> anyhow::Result<ExitCode> {
         HumanCount(references),
         progress::rate(messages, started.elapsed()),
     );
-    if report.found == 0 {
+    println!(
+        "checked {} objects of files, removed {} that no row names",
+        HumanCount(objects.looked),
+        HumanCount(objects.removed)
+    );
+    Ok(tell(&report, &objects))
+}
+
+/// Prints what was found.
+fn tell(report: &Report, objects: &Objects) -> ExitCode {
+    let found = report.found + objects.found;
+    if found == 0 {
         println!(
             "in order: no hole, no double; heads, counts, hash chain, changes, quotes, marks, notifications, files, \
              read positions and events agree"
         );
-        return Ok(ExitCode::SUCCESS);
+        return ExitCode::SUCCESS;
     }
     for finding in &report.findings {
         println!("{finding}");
     }
-    if report.found > report.findings.len() {
-        println!("… and {} more", report.found - report.findings.len());
+    for finding in &objects.findings {
+        println!("{finding}");
     }
-    println!(
-        "{} findings: this store is damaged or was written by something else",
-        report.found
-    );
-    Ok(ExitCode::FAILURE)
+    let printed = report.findings.len() + objects.findings.len();
+    if found > printed {
+        println!("… and {} more", found - printed);
+    }
+    println!("{found} findings: this store is damaged or was written by something else");
+    ExitCode::FAILURE
+}
+
+/// Objects against rows. A store without files needs no place for them.
+async fn files(config: &Config, store: &dyn Store, arguments: Arguments) -> anyhow::Result<Objects> {
+    match app::open_blobs(config, false) {
+        Ok(blobs) => objects::objects(store, &blobs, SystemClock.now(), arguments.remove_orphans).await,
+        Err(_) if store.blobs_after(None, 1).await?.is_empty() => Ok(Objects::default()),
+        Err(error) => Err(error),
+    }
 }
 
 async fn check(store: &dyn Store, bar: &ProgressBar) -> StoreResult<Report> {

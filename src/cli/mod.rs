@@ -57,7 +57,7 @@ enum Command {
     /// Print a token for a user or an agent
     Token(token::Arguments),
     /// Prove that a store keeps its promises, also one that is in use
-    Check,
+    Check(check::Arguments),
     /// Renew the name by which clients know this store
     Epoch {
         #[command(subcommand)]
@@ -82,7 +82,7 @@ pub fn run() -> ExitCode {
             Command::Serve => serve::run(config).await,
             Command::Migrate => migrate::run(quiet(config)).await,
             Command::Token(arguments) => token::run(quiet(config), arguments).await,
-            Command::Check => Ok(check::run(quiet(config)).await),
+            Command::Check(arguments) => Ok(check::run(quiet(config), arguments).await),
             Command::Epoch { action } => epoch::run(quiet(config), action).await,
             Command::Import(arguments) => import::run(quiet(config), arguments).await,
             Command::Bench(arguments) => bench::run(quiet(config), *arguments).await,
