@@ -1,26 +1,18 @@
 //! The disk is full under load and has room again (B110).
 
-use std::fs::File;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
-use rustix::process::{Pid, Resource, Rlimit, prlimit};
-
+use crate::disk::Disk;
 use crate::history::Answer;
 use crate::support::server::Server;
 use crate::workload::{Crowd, read_all};
 
-/// A disk with room for little more than an empty store.
-const DISK: &str = "size=4m";
+/// Room for little more than an empty store.
+const DISK: &str = "4m";
 /// Turns of the senders while there is no room: enough for what room is left in the files of the store.
 const TURNS_MAX: usize = 400;
-/// One write of the ballast.
-const BLOCK: usize = 4096;
 
 #[tokio::test]
 async fn b110_a_full_disk_costs_retryable_errors_and_no_number() {
-    match Disk::small() {
+    match Disk::small(DISK) {
         Some(disk) => fill_up(disk, 21).await,
         None => eprintln!("LEFT OUT: a full disk, because a small file system cannot be mounted here"),
     }
@@ -66,84 +58,4 @@ async fn fill_up(mut disk: Disk, seed: u64) {
     );
     server.assert_store_in_order().await;
     server.assert_no_panic();
-}
-
-/// A disk that can be filled.
-#[derive(Debug)]
-enum Disk {
-    /// A small file system.
-    Mounted(PathBuf),
-    /// A usual one, and a limit on the size of all files that the server writes.
-    Limited(tempfile::TempDir),
-}
-
-impl Disk {
-    /// `None` where we may not mount.
-    fn small() -> Option<Self> {
-        let folder = tempfile::tempdir().unwrap();
-        let mount = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", DISK, "none"])
-            .arg(folder.path())
-            .output();
-        mount
-            .is_ok_and(|output| output.status.success())
-            .then(|| Self::Mounted(folder.keep()))
-    }
-
-    fn limited() -> Self {
-        Self::Limited(tempfile::tempdir().unwrap())
-    }
-
-    fn folder(&self) -> &Path {
-        match self {
-            Self::Mounted(folder) => folder,
-            Self::Limited(folder) => folder.path(),
-        }
-    }
-
-    fn prepare(&self, server: &mut Server) {
-        if matches!(self, Self::Limited(_)) {
-            // A write beyond the limit shall fail, not end the process.
-            server.wrap(&["sh", "-c", r#"trap "" XFSZ; exec "$0" "$@""#]);
-        }
-    }
-
-    fn fill(&mut self, server: Pid) {
-        match self {
-            Self::Mounted(folder) => {
-                let mut ballast = File::create(folder.join("ballast")).unwrap();
-                while ballast.write_all(&[0; BLOCK]).is_ok() {}
-            }
-            Self::Limited(_) => limit_files(server, Some(1)),
-        }
-    }
-
-    fn make_room(&mut self, server: Pid) {
-        match self {
-            Self::Mounted(folder) => std::fs::remove_file(folder.join("ballast")).unwrap(),
-            Self::Limited(_) => limit_files(server, None),
-        }
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        if let Self::Mounted(folder) = self {
-            // Lazy: the server may still have files open when a test has failed.
-            Command::new("umount").arg("--lazy").arg(&*folder).status().ok();
-            std::fs::remove_dir(&*folder).ok();
-        }
-    }
-}
-
-fn limit_files(server: Pid, bytes: Option<u64>) {
-    prlimit(
-        Some(server),
-        Resource::Fsize,
-        Rlimit {
-            current: bytes,
-            maximum: None,
-        },
-    )
-    .unwrap();
 }

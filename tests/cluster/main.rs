@@ -8,7 +8,9 @@
 mod acceptances;
 mod announcements;
 mod bench;
+mod disk;
 mod events;
+mod files;
 mod full_disk;
 mod hang_up;
 mod history;
