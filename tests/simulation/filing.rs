@@ -63,7 +63,9 @@ fn upload(store: &MemoryStore, file_id: FileId, created_at: Timestamp) {
 }
 
 pub(crate) fn upload_all(store: &MemoryStore, at: Timestamp) {
-    ids().into_iter().for_each(|file| upload(store, file, at));
+    for file in ids() {
+        upload(store, file, at);
+    }
 }
 
 /// One step of the sweep, or an upload of what has gone. Answers what happened.
