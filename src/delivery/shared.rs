@@ -250,4 +250,9 @@ impl HubHandle {
     pub(super) fn panic(&self) {
         self.send(super::hub::Panic);
     }
+
+    #[cfg(test)]
+    pub(super) fn tire(&self) {
+        self.send(super::hub::Tire);
+    }
 }

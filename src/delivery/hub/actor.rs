@@ -16,6 +16,7 @@ use super::super::session::Session;
 use super::super::shared::{HubLoad, Shared};
 use super::super::wire::{self, Close};
 use super::desk::Desk;
+use super::rest::Rest;
 use crate::conversation::{Answer, SessionReply};
 use crate::domain::ConversationId;
 use crate::protocol::reply::{Pong, Push};
@@ -36,8 +37,19 @@ pub struct Hub {
     load: Arc<HubLoad>,
     overruns_seen: u64,
     desk: Desk,
-    /// What was handed out is being written.
-    is_writing: bool,
+    turn: Turn,
+    rest: Rest,
+}
+
+/// What becomes of what was handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// Nothing waits to be written.
+    Idle,
+    /// It is written in a moment, with what comes until then.
+    Resting,
+    /// It is being written.
+    Writing,
 }
 
 impl Hub {
@@ -50,7 +62,8 @@ impl Hub {
             load,
             overruns_seen: 0,
             desk: Desk::new(index),
-            is_writing: false,
+            turn: Turn::Idle,
+            rest: Rest::default(),
         };
         drop(Context::with_receiver(receiver).run(hub));
         Addr::new(sender)
@@ -72,16 +85,31 @@ impl Hub {
         }
     }
 
-    /// Lets the sessions write: when the mailbox is empty, or before anything else if much was handed out.
+    /// Lets the sessions write: when the mailbox is empty, or before anything else if much was handed out. Who waits for
+    /// an answer never has to wait for a rest.
     fn let_write(&mut self, ctx: &mut Context<Self>) {
         if self.desk.outgoing.is_full(self.shared.options.turn_bytes()) {
             // What a socket did not take at once is written by its connection, which needs its turn for that.
             let written = Writing.then(|(), hub: &mut Self, _: &mut Context<Self>| yield_now().into_actor(hub));
-            ctx.wait(written);
-        } else if !self.desk.outgoing.is_empty() && !self.is_writing {
-            self.is_writing = true;
-            ctx.spawn(Writing.map(|(), hub: &mut Self, _| hub.is_writing = false));
+            return ctx.wait(written);
         }
+        match self.turn {
+            Turn::Idle if !self.desk.outgoing.is_empty() => match self.rest.left(Instant::now()) {
+                Some(left) => {
+                    self.turn = Turn::Resting;
+                    self.desk.outgoing.write_first();
+                    ctx.run_later(left, Self::start_writing);
+                }
+                None => self.start_writing(ctx),
+            },
+            Turn::Resting => self.desk.outgoing.write_first(),
+            Turn::Idle | Turn::Writing => {}
+        }
+    }
+
+    fn start_writing(&mut self, ctx: &mut Context<Self>) {
+        self.turn = Turn::Writing;
+        ctx.spawn(Writing.map(|(), hub: &mut Self, _| hub.turn = Turn::Idle));
     }
 
     fn tick(&mut self, _ctx: &mut Context<Self>) {
@@ -138,7 +166,11 @@ impl ActorFuture<Hub> for Writing {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, hub: &mut Hub, _ctx: &mut Context<Hub>, task: &mut TaskContext<'_>) -> Poll<()> {
-        if hub.desk.outgoing.write() {
+        let from = Instant::now();
+        let done = hub.desk.outgoing.write();
+        let now = Instant::now();
+        hub.rest.wrote(now.duration_since(from), now);
+        if done {
             return Poll::Ready(());
         }
         task.waker().wake_by_ref();
@@ -354,5 +386,20 @@ impl Handler<Panic> for Hub {
 
     fn handle(&mut self, _panic: Panic, _ctx: &mut Context<Self>) {
         panic!("on purpose");
+    }
+}
+
+/// For tests: as if it had written for very long.
+#[cfg(test)]
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(in super::super) struct Tire;
+
+#[cfg(test)]
+impl Handler<Tire> for Hub {
+    type Result = ();
+
+    fn handle(&mut self, _tire: Tire, _ctx: &mut Context<Self>) {
+        self.rest.wrote(TICK_MAX, Instant::now());
     }
 }

@@ -9,11 +9,14 @@ mod actor;
 mod desk;
 mod outgoing;
 mod replies;
+mod rest;
 mod roster;
 
-#[cfg(test)]
-pub(super) use actor::Panic;
 pub(super) use actor::{Answered, Deliver, Ping, Register, Sweep, Typing};
 pub use actor::{HUB_MAILBOX_MAX, Hub};
 #[cfg(test)]
+pub(super) use actor::{Panic, Tire};
+#[cfg(test)]
 pub(super) use desk::Desk;
+#[cfg(test)]
+pub(super) use rest::REST_MAX;

@@ -6,10 +6,10 @@ use std::task::{Context as TaskContext, Poll, Wake, Waker};
 use tokio::time::Instant;
 
 use super::support::{session, texts};
-use super::world::{ANN, BOB, CY, World, say, short};
-use crate::conversation::SessionReply;
+use super::world::{ANN, BOB, CY, World, say, settle, short};
+use crate::conversation::{Publisher, SessionReply};
 use crate::delivery::fan::{Frame, Item, fans};
-use crate::delivery::hub::Desk;
+use crate::delivery::hub::{Desk, REST_MAX};
 use crate::delivery::session::{Asked, Sending, Session, Waiting};
 use crate::delivery::sessions::Sessions;
 use crate::domain::{ClientMessageId, Command};
@@ -75,6 +75,47 @@ impl Wake for Asks {
     }
 }
 
+/// From now on it notes in `asked` when the session's connection is to write.
+fn note(session: &Session, asked: &Arc<Mutex<Vec<u64>>>) {
+    let asks = Asks {
+        id: session.id(),
+        asked: Arc::clone(asked),
+    };
+    let waker = Waker::from(Arc::new(asks));
+    assert_eq!(
+        session.outbox().poll_chunk(&TaskContext::from_waker(&waker)),
+        Poll::Pending
+    );
+}
+
+#[actix::test]
+async fn a_hub_that_has_written_much_answers_at_once_and_lets_pushes_wait_for_each_other() {
+    tokio::time::pause();
+    let (mut world, asked) = (World::new(), Arc::default());
+    let (phone, bob) = (world.online(1, ANN, "phone").await, world.online(2, BOB, "d").await);
+    let taken = |asked: &Mutex<Vec<u64>>| std::mem::take(&mut *asked.lock().unwrap());
+    for tired in [true, false] {
+        note(&phone, &asked);
+        note(&bob, &asked);
+        if tired {
+            world.hub.tire();
+        }
+        for words in ["a", "b"].map(|words| format!("{words} {tired}")) {
+            let sends = vec![sent(&world, &phone, &words)];
+            let committed = world.decide(sends);
+            world.delivery.committed(committed);
+        }
+        settle().await;
+        let at_once: &[u64] = if tired { &[1] } else { &[1, 2] };
+        assert_eq!(taken(&asked), at_once);
+        assert_eq!(heard(&phone).len(), 2);
+        tokio::time::sleep(REST_MAX * 2).await;
+        let later: &[u64] = if tired { &[2] } else { &[] };
+        assert_eq!(taken(&asked), later);
+        assert_eq!(heard(&bob).len(), 2);
+    }
+}
+
 #[actix::test]
 async fn b88_whoever_waits_for_an_answer_is_written_to_first_however_many_are_told() {
     for others in [3, 2_000] {
@@ -83,12 +124,7 @@ async fn b88_whoever_waits_for_an_answer_is_written_to_first_however_many_are_to
         all.push(session(others + 1, ANN, "phone"));
         for one in &all {
             desk.seat(one, world.room);
-            let asks = Asks {
-                id: one.id(),
-                asked: Arc::clone(&asked),
-            };
-            let waker = Waker::from(Arc::new(asks));
-            assert_eq!(one.outbox().poll_chunk(&TaskContext::from_waker(&waker)), Poll::Pending);
+            note(one, &asked);
         }
         // Everybody has something to write already when the answer comes.
         for send in [(say(BOB, "away", "b"), None), sent(&world, all.last().unwrap(), "a")] {
