@@ -141,7 +141,7 @@ pub fn weight(command: &Command) -> usize {
     match command {
         Command::Send(send) | Command::SendFor(send) => send.content.as_str().len(),
         Command::Create(create) => create.members.len() * size_of::<Principal>(),
-        Command::AddMembers { members, .. } => members.len() * size_of::<Principal>(),
+        Command::AddMembers { members, .. } | Command::Invite { members, .. } => members.len() * size_of::<Principal>(),
         Command::Touch {
             touch: Touch::Edit(content),
             ..
@@ -156,7 +156,6 @@ pub fn weight(command: &Command) -> usize {
             notify.text.as_ref().map_or(0, String::len)
                 + notify.payload.as_ref().map_or(0, |payload| payload.as_str().len())
         }
-        Command::Invite { members, .. } => members.len() * size_of::<Principal>(),
         Command::Conclude(_)
         | Command::Join { .. }
         | Command::HeedBlocks

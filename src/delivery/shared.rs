@@ -33,6 +33,17 @@ pub(super) struct TypingState {
     allowed: Option<bool>,
 }
 
+/// What becomes of typing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TypingTurn {
+    /// It is passed on.
+    Allowed,
+    /// It comes too soon after the last, or reaches nobody.
+    Dropped,
+    /// Whether it reaches anybody is to be looked up.
+    Unknown,
+}
+
 /// What all hubs work with.
 pub(super) struct Shared {
     pub(super) store: Arc<dyn ConversationStore>,
@@ -89,23 +100,22 @@ impl Shared {
         self.each_hub(|hub| drop(hub.try_send(Deliver(Arc::clone(fan)))));
     }
 
-    /// Once in `every` for a sender in a conversation: whether they reach anybody; `Some(None)` = that is to be looked up.
-    pub(super) fn may_type(
-        &self,
-        principal: Principal,
-        conversation: ConversationId,
-        every: Duration,
-    ) -> Option<Option<bool>> {
+    /// Once in `every` for a sender in a conversation.
+    pub(super) fn may_type(&self, principal: Principal, conversation: ConversationId, every: Duration) -> TypingTurn {
         let at = Instant::now();
         match self.typing.entry((principal, conversation)) {
             Entry::Vacant(first) => {
                 first.insert(TypingState { at, allowed: None });
-                Some(None)
+                TypingTurn::Unknown
             }
-            Entry::Occupied(last) if at.duration_since(last.get().at) < every => None,
+            Entry::Occupied(last) if at.duration_since(last.get().at) < every => TypingTurn::Dropped,
             Entry::Occupied(mut last) => {
                 last.get_mut().at = at;
-                Some(last.get().allowed)
+                match last.get().allowed {
+                    Some(true) => TypingTurn::Allowed,
+                    Some(false) => TypingTurn::Dropped,
+                    None => TypingTurn::Unknown,
+                }
             }
         }
     }

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::super::fan::{Fan, Item};
 use super::super::session::Session;
-use super::super::shared::{HubLoad, Shared};
+use super::super::shared::{HubLoad, Shared, TypingTurn};
 use super::super::wire::{self, Close};
 use super::desk::Desk;
 use super::rest::Rest;
@@ -26,7 +26,7 @@ pub const HUB_MAILBOX_MAX: usize = 16_384;
 /// How often the hub looks for silent and stuck sessions, unless the heartbeat asks for more.
 const TICK_MAX: Duration = Duration::from_secs(1);
 /// For so long after somebody has written it is remembered whether they may reach anybody there.
-const TYPING_KNOWN: Duration = Duration::from_secs(60);
+const TYPING_KNOWN: Duration = Duration::from_mins(1);
 /// How often a sender's typing is passed on.
 const TYPING_EVERY: Duration = Duration::from_secs(1);
 
@@ -335,15 +335,13 @@ impl Handler<Typing> for Hub {
             return;
         };
         let principal = session.principal();
-        let Some(allowed) = self.shared.may_type(principal, conversation_id, TYPING_EVERY) else {
-            return;
-        };
+        let turn = self.shared.may_type(principal, conversation_id, TYPING_EVERY);
         let fan = Arc::new(typing_of(session, conversation_id));
-        match allowed {
-            Some(true) => self.shared.spread_sheddable(&fan),
+        match turn {
+            TypingTurn::Allowed => self.shared.spread_sheddable(&fan),
             // They learn nothing of it.
-            Some(false) => {}
-            None => {
+            TypingTurn::Dropped => {}
+            TypingTurn::Unknown => {
                 let shared = Arc::clone(&self.shared);
                 let look = async move {
                     // Where the store does not answer, nobody misses it.
