@@ -72,7 +72,7 @@ async fn those_who_are_named_are_told_once_users_and_agents() {
         );
         assert_eq!(note["payload"].to_string(), "{\"at\":12.0}");
     }
-    assert_eq!(told(&cy).await, [] as [Value; 0]);
+    assert_eq!(told(&cy).await, Vec::<Value>::new());
     let pushed = phone.pushed().await;
     let message = pushed
         .iter()

@@ -1,5 +1,7 @@
 //! B120: friend requests, from the asking to the contact: once, whoever asks, however often, on whatever device.
 
+use std::slice;
+
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
@@ -58,7 +60,7 @@ async fn b120_a_request_is_told_once_and_accepted_it_makes_contacts_and_one_dire
             .all(|reply| reply.body()["notification_id"] == id.as_str())
     );
     assert_eq!(replies[0].body()["to"], bob.principal);
-    assert_eq!(listed(&bob, "PENDING").await, [id.clone()]);
+    assert_eq!(listed(&bob, "PENDING").await, slice::from_ref(&id));
     assert_eq!(listed(&ann, "PENDING").await, [""; 0]);
     let inbox = of_kind(&bob, "INBOX").await;
     assert_eq!(inbox[0]["last_message"]["content"]["text"], "it's me");
@@ -74,7 +76,7 @@ async fn b120_a_request_is_told_once_and_accepted_it_makes_contacts_and_one_dire
     }
     answer(&bob, &id, "decline").await.refused("already_decided");
     for (me, other) in [(&ann, &bob), (&bob, &ann)] {
-        assert_eq!(contacts(me).await, [other.principal.clone()]);
+        assert_eq!(contacts(me).await, slice::from_ref(&other.principal));
         assert_eq!(of_kind(me, "DIRECT").await.len(), 1);
     }
     let again = ask(&ann, &bob, "again").await.ok(200);
@@ -134,7 +136,7 @@ async fn two_who_ask_each_other_end_as_one_contact() {
         (&back["notification_id"], &back["state"]),
         (&json!(id), &json!("ACCEPTED"))
     );
-    assert_eq!(contacts(&ann).await, [bob.principal.clone()]);
+    assert_eq!(contacts(&ann).await, slice::from_ref(&bob.principal));
     // At once, too: whoever is second finds the other's.
     for round in 0..10 {
         let (one, other) = (world.user(10 + round), world.user(30 + round));
@@ -146,7 +148,7 @@ async fn two_who_ask_each_other_end_as_one_contact() {
             second.text
         );
         for (me, peer) in [(&one, &other), (&other, &one)] {
-            assert_eq!(contacts(me).await, [peer.principal.clone()]);
+            assert_eq!(contacts(me).await, slice::from_ref(&peer.principal));
             assert_eq!(listed(me, "PENDING").await, [""; 0]);
             assert_eq!(of_kind(me, "DIRECT").await.len(), 1);
         }

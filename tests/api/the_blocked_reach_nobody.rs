@@ -1,5 +1,7 @@
 //! Blocks: what the blocked put before the blocker is refused, and the blocker sees nothing of it.
 
+use std::slice;
+
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -126,11 +128,11 @@ async fn a_block_ends_what_was_asked_in_both_directions_and_the_contact() {
     assert_eq!(listed(&bob, "DECLINED").await, [theirs]);
     let own = asked(&bob, &cy).await;
     block(&bob, &cy, Method::PUT).await;
-    assert_eq!(listed(&cy, "EXPIRED").await, [own.clone()]);
+    assert_eq!(listed(&cy, "EXPIRED").await, slice::from_ref(&own));
     answer(&cy, &own, "accept").await.refused("already_decided");
     block(&bob, &cy, Method::DELETE).await;
     answer(&cy, &asked(&bob, &cy).await, "accept").await.ok(200);
-    assert_eq!(contacts(&cy).await, [bob.principal.clone()]);
+    assert_eq!(contacts(&cy).await, slice::from_ref(&bob.principal));
     block(&cy, &bob, Method::PUT).await;
     assert_eq!((contacts(&cy).await, contacts(&bob).await), (vec![], vec![]));
     world.stop().await;

@@ -1,6 +1,8 @@
 //! Large files through a real process: its memory stays where it was, a full disk costs nothing but the upload, and a
 //! process that dies in the middle leaves nothing that is seen.
 
+use std::fmt::Write as _;
+
 use futures_util::{StreamExt, stream};
 use reqwest::StatusCode;
 use serde_json::Value;
@@ -33,7 +35,10 @@ fn bytes(mib: u64) -> (impl Iterator<Item = Vec<u8>>, String) {
 }
 
 fn hex(hash: Sha256) -> String {
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hash.finalize().iter().fold(String::new(), |mut hex, byte| {
+        write!(hex, "{byte:02x}").unwrap();
+        hex
+    })
 }
 
 /// Sends a form with these bytes in pieces; the answer, or how the connection broke.

@@ -191,7 +191,7 @@ fn users(ids: impl IntoIterator<Item = i64>) -> Vec<Principal> {
 }
 
 async fn never() {
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -220,7 +220,7 @@ async fn what_stands_in_the_way_of_one_holds_up_those_behind_and_nobody_is_passe
     world.writers.away.lock().unwrap().insert(Principal::user(42));
     let teller = world.teller("one");
     let comes_back = async {
-        sleep(Duration::from_secs(60)).await;
+        sleep(Duration::from_mins(1)).await;
         let (state, done, ..) = world.job(&job).await;
         assert_eq!((state, done), (JobState::Running, 41));
         let tried = world.writers.told().len();
