@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use actix_web::web::{self, Bytes, Data};
 use actix_web::{App, HttpRequest, HttpResponse, HttpServer};
+use futures_util::future::join_all;
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 use standardwebhooks::Webhook;
@@ -221,6 +222,28 @@ async fn the_operator_sees_what_became_of_the_calls_and_repeats_them() {
         query = format!("?limit=2&cursor={cursor}");
     }
     assert_eq!(seen, [3, 2, 1]);
+    world.stop().await;
+}
+
+#[actix_web::test]
+async fn calls_that_are_about_to_begin_keep_no_connection_to_the_store_from_others() {
+    let world = World::with_admin_and(|config| {
+        config.webhooks.allow_private_addresses = true;
+        config.database.read_connections = 1;
+    })
+    .await;
+    let (ann, admin, receiver) = (world.user(1), world.admin(), Receiver::start());
+    hook(&admin, &receiver, &["message.created"]).await;
+    let mut rooms = Vec::new();
+    for _ in 0..20 {
+        rooms.push(ann.group(&[]).await);
+    }
+    // Each of these would be answered `unavailable` while others wait for one that does not go on.
+    for _ in 0..5 {
+        join_all(rooms.iter().map(|room| ann.say(room, "x"))).await;
+        ann.get("/v1/conversations").await.ok(200);
+    }
+    receiver.wait("message.created", 6 * rooms.len()).await;
     world.stop().await;
 }
 

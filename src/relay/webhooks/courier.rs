@@ -1,6 +1,8 @@
 //! Calls one webhook: makes deliveries of the events that it wants, and delivers them: of one conversation one after the
 //! other, of many at the same time.
 
+use std::collections::VecDeque;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,6 +62,22 @@ enum Outcome {
 
 type Calls<'a> = FuturesUnordered<BoxFuture<'a, (Waiting, Outcome)>>;
 
+/// Calls that have ended and were not looked at yet.
+type Ended = VecDeque<(Waiting, Outcome)>;
+
+/// Does something while the calls go on: one that was given a connection to the store and does not go on would keep it from
+/// everybody, and from whoever waits here.
+async fn beside<T>(calls: &mut Calls<'_>, ended: &mut Ended, work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut work => return done,
+            Some(call) = calls.next(), if !calls.is_empty() => ended.push_back(call),
+        }
+    }
+}
+
 /// The one who calls a webhook.
 pub(super) struct Courier<'a> {
     shared: &'a Shared,
@@ -106,12 +124,14 @@ impl<'a> Courier<'a> {
     /// Calls until it has to stop, the webhook is gone, or another process has the lease. Answers which webhook it was.
     pub(super) async fn run(mut self, mut stop: watch::Receiver<bool>) -> WebhookId {
         let mut calls: Calls<'a> = FuturesUnordered::new();
+        let mut ended = Ended::new();
         let mut newest = self.shared.newest.subscribe();
         let mut changed = self.shared.changed.subscribe();
         let mut wait_until = Instant::now();
         while !*stop.borrow() {
             if wait_until <= Instant::now() {
-                match self.turn(calls.is_empty()).await {
+                let idle = calls.is_empty() && ended.is_empty();
+                match beside(&mut calls, &mut ended, self.turn(idle)).await {
                     Ok(true) => {}
                     Ok(false) => break,
                     Err(error) => {
@@ -120,18 +140,21 @@ impl<'a> Courier<'a> {
                     }
                 }
             }
+            while let Some((waiting, outcome)) = ended.pop_front() {
+                beside(&mut calls, &mut ended, self.ended(waiting, outcome)).await;
+            }
             self.start(&mut calls);
             let next_at = self.next_at(calls.len()).max(wait_until);
             tokio::select! {
                 _ = stop.changed() => {}
-                Some((waiting, outcome)) = calls.next(), if !calls.is_empty() => self.ended(waiting, outcome).await,
+                Some(done) = calls.next(), if !calls.is_empty() => ended.push_back(done),
                 _ = newest.changed() => {}
                 _ = changed.changed() => self.look_at = Instant::now(),
                 () = sleep_until(next_at) => {}
             }
         }
         let webhook_id = self.hook.webhook_id;
-        self.finish(calls).await;
+        self.finish(calls, ended).await;
         webhook_id
     }
 
@@ -373,10 +396,16 @@ impl<'a> Courier<'a> {
         }
     }
 
-    async fn finish(mut self, mut calls: Calls<'a>) {
+    async fn finish(mut self, mut calls: Calls<'a>, mut ended: Ended) {
         let ending = async {
-            while let Some((waiting, outcome)) = calls.next().await {
-                self.ended(waiting, outcome).await;
+            loop {
+                while let Some((waiting, outcome)) = ended.pop_front() {
+                    beside(&mut calls, &mut ended, self.ended(waiting, outcome)).await;
+                }
+                match calls.next().await {
+                    Some(done) => ended.push_back(done),
+                    None => break,
+                }
             }
         };
         // What does not end in time is broken off before another process may begin, and delivered again with the same id.
