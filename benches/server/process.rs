@@ -7,6 +7,8 @@ use anyhow::{Context, Result};
 
 /// Signs the tokens of this benchmark.
 pub(crate) const SECRET: &str = "a-secret-of-the-benchmark-and-of-nothing-else";
+/// Calls the admin endpoints.
+pub(crate) const ADMIN_KEY: &str = "the admin key of the benchmarks";
 /// Another binary than the one that cargo built.
 const BINARY_VARIABLE: &str = "ONESCRIBE_BENCH_BINARY";
 const READY: &str = "listening on http://";
@@ -22,7 +24,7 @@ pub(crate) struct Server {
 
 impl Server {
     /// Starts it and waits until it listens. Everything as shipped but the limits per principal and per address,
-    /// since all load comes from one address.
+    /// since all load comes from one address, and that events may be told on this machine.
     pub(crate) fn start(database_url: &str) -> Result<Self> {
         let binary = std::env::var(BINARY_VARIABLE).unwrap_or_else(|_| env!("CARGO_BIN_EXE_onescribe").to_owned());
         let mut child = Command::new(binary)
@@ -30,6 +32,9 @@ impl Server {
             .env("ONESCRIBE__SERVER__LISTEN", "127.0.0.1:0")
             .env("ONESCRIBE__DATABASE__URL", database_url)
             .env("ONESCRIBE__AUTH__HS256_SECRET", SECRET)
+            .env("ONESCRIBE__ADMIN__API_KEY", ADMIN_KEY)
+            // Receivers of events are on this machine, too.
+            .env("ONESCRIBE__WEBHOOKS__ALLOW_PRIVATE_ADDRESSES", "true")
             .env("ONESCRIBE__LIMITS__REQUESTS_PER_SECOND", "0")
             .env("ONESCRIBE__LIMITS__CONNECTS_PER_SECOND", "0")
             .stdout(Stdio::piped())
