@@ -23,7 +23,9 @@ use crate::storage::{JobHolder, JobProgress, Store, StoreError};
 /// Receivers between two looks at how far a job is.
 const PAGE: u32 = 100;
 /// Receivers that are told at a time: a send that meets them waits for a commit with so many INBOXes at the most.
-const RECEIVERS_AT_ONCE: usize = 8;
+const RECEIVERS_AT_ONCE: usize = 4;
+/// After a turn nobody is told for as long as it took, so that half of the time is left to others; no longer than this.
+const LONGEST_REST: Duration = Duration::from_secs(1);
 /// Jobs that are looked at in one turn.
 const JOBS_PER_TURN: u32 = 100;
 /// How long a process that died keeps a job from others. A page takes a fraction of it.
@@ -90,6 +92,7 @@ impl Announcing {
         let mut log = Log::default();
         let mut hindered = Pause::default();
         loop {
+            let began = Instant::now();
             let turn = tokio::select! {
                 () = &mut stop => break,
                 turn = self.turn(&mut log) => turn,
@@ -99,7 +102,7 @@ impl Announcing {
                 Turn::Idle => (EVERY, true),
                 Turn::Worked => {
                     hindered = Pause::default();
-                    continue;
+                    (began.elapsed().min(LONGEST_REST), false)
                 }
             };
             tokio::select! {
