@@ -114,7 +114,7 @@ impl ConversationWriter {
                 }
             }
         }
-        let mut facts = Facts::default();
+        let mut facts = Box::<Facts>::default();
         let mut key_rounds = 0;
         loop {
             let mut planned = match self.plan(&pending, &facts) {

@@ -154,7 +154,7 @@ impl<'w> Stage<'w> {
             ("{action_type}", "FAVORITE"),
             ("{device_id}", "d"),
             ("{name}", "hook"),
-            ("{delivery_id}", "7"),
+            ("{delivery_id}", "4611686018427387904"),
             ("{job_id}", "7"),
         ]
         .iter()
