@@ -11,7 +11,7 @@ use crate::conversation::{CommandError, ReplyTo, SessionReply};
 use crate::domain::personal::RECEIPTS_MEMBERS_MAX;
 use crate::domain::{
     Action, ActionType, Adding, Code, Command, ConversationId, Create, CreationKey, DomainError, HistoryVisibility,
-    Kind, Origin, Outcome, Personal, Posting, Principal, Receipt, Seq, visibility,
+    Kind, Origin, Outcome, Personal, Posting, Principal, Receipt, Seq, policy, visibility,
 };
 use crate::ids::Ids;
 use crate::routing::Bus;
@@ -200,7 +200,7 @@ impl Inbox {
     ///
     /// # Errors
     /// `not_found` for a message that the viewer may not see, `not_a_member`; `forbidden` in a group with more than
-    /// [`RECEIPTS_MEMBERS_MAX`] members.
+    /// [`RECEIPTS_MEMBERS_MAX`] members, and between two of whom one has blocked the other.
     pub async fn receipts(&self, viewer: Principal, id: ConversationId, seq: Seq) -> Result<Receipts, ServiceError> {
         let (header, own) = member_access(self.store.as_ref(), id, viewer).await?;
         let below = Seq::new(seq.get().saturating_sub(1));
@@ -220,6 +220,12 @@ impl Inbox {
         if members.len() > RECEIPTS_MEMBERS_MAX {
             let detail = format!("receipts are told in groups of at most {RECEIPTS_MEMBERS_MAX} members");
             return Err(ServiceError::new(Code::Forbidden, detail));
+        }
+        if header.kind == Kind::Direct
+            && let Some(other) = members.iter().find(|member| member.principal != viewer)
+            && self.store.ties(viewer, other.principal).await?.is_blocked()
+        {
+            return Err(policy::BLOCKED.into());
         }
         let mut receipts = Receipts::default();
         for member in members.iter().filter(|member| member.principal != message.sender) {

@@ -1,5 +1,8 @@
 //! Who may read a file follows from the messages that refer to it, and from nothing else.
 
+use std::fs;
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use super::world::{Caller, World, id_of};
@@ -150,5 +153,25 @@ async fn a_forward_passes_a_file_on_and_an_edit_exchanges_it() {
     ann.post(&format!("{place}/recall"), &json!({})).await.ok(200);
     is_closed(&bob, &two).await;
     reads(&eve, &one, "one").await;
+    world.stop().await;
+}
+
+/// A folder that is older than its database: what its rows promise is not there, or not all of it.
+#[actix_web::test]
+async fn bytes_that_were_lost_come_back_with_whoever_brings_them_again() {
+    let world = World::start().await;
+    let (ann, bob) = (world.user(1), world.user(2));
+    let words = "all that was said. ".repeat(500);
+    let first = file(&ann, &words).await;
+    let damages: [fn(&Path) -> std::io::Result<()>; 2] =
+        [|object| fs::remove_file(object), |object| fs::write(object, "all")];
+    for damage in damages {
+        let objects = world.objects();
+        assert_eq!(objects.len(), 1, "{objects:?}");
+        damage(&objects[0]).unwrap();
+        let again = file(&bob, &words).await;
+        reads(&bob, &again, &words).await;
+        reads(&ann, &first, &words).await;
+    }
     world.stop().await;
 }

@@ -173,3 +173,23 @@ async fn after_a_block_was_answered_no_send_of_a_burst_gets_a_number() {
     }
     world.stop().await;
 }
+
+#[actix_web::test]
+async fn neither_of_two_asks_how_far_the_other_reads_while_one_blocks() {
+    let world = World::start().await;
+    let (ann, bob) = (world.user(1), world.user(2));
+    let pair = direct(&ann, &bob).await;
+    ann.say(&pair, "hello").await;
+    let path = format!("/v1/conversations/{pair}/receipts?seq=1");
+    bob.post(&format!("/v1/conversations/{pair}/read"), &json!({"seq": 1}))
+        .await
+        .ok(200);
+    assert_eq!(ann.get(&path).await.ok(200)["read"], json!([bob.principal]));
+    block(&bob, &ann, Method::PUT).await;
+    for who in [&ann, &bob] {
+        who.get(&path).await.refused("forbidden");
+    }
+    block(&bob, &ann, Method::DELETE).await;
+    assert_eq!(ann.get(&path).await.ok(200)["read"], json!([bob.principal]));
+    world.stop().await;
+}

@@ -52,7 +52,7 @@ impl Draft<'_> {
         if self.blockers.is_none() && !self.ties(actor, *blocker, context)?.is_blocked_by(*blocker) {
             return Ok(());
         }
-        Err(DomainError::Forbidden("the other one has blocked you").into())
+        Err(policy::BLOCKED.into())
     }
 
     pub(super) fn heed_blocks(&mut self, context: &Context<'_>) -> Result<Outcome, Refusal> {

@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout};
 
 use super::sniff::{HEAD_BYTES, sniff};
 use super::{Files, Seat};
-use crate::blobs::{ObjectKey, Stored, Writing};
+use crate::blobs::{BlobError, ObjectKey, Stored, Writing};
 use crate::domain::{
     Blob, BlobId, Code, Dimensions, File, FileId, FileName, FileState, InvalidField, MediaType, Principal, Timestamp,
 };
@@ -156,8 +156,31 @@ impl Files {
             .store
             .settle_blob(blob_id, sha256, size_bytes, self.clock.now())
             .await?;
-        let spare = (blob.blob_id != blob_id).then_some((blob_id, key));
+        if blob.blob_id == blob_id {
+            return Ok(Kept { blob, spare: None });
+        }
+        self.mend(&blob, &key).await?;
+        let spare = Some((blob_id, key));
         Ok(Kept { blob, spare })
+    }
+
+    /// A row says that the same bytes are there. Where they are not, since the folder or the bucket is older than the
+    /// database, they come back with whoever brings them again.
+    async fn mend(&self, blob: &Blob, same: &ObjectKey) -> Result<(), ServiceError> {
+        let key = object_key(blob)?;
+        match self.blobs.size_bytes(&key).await {
+            Ok(size_bytes) if size_bytes == blob.size_bytes => return Ok(()),
+            Ok(_) | Err(BlobError::Missing(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        tracing::warn!(%key, "the bytes of a file were missing or cut; they were uploaded again and are put back");
+        let mut bytes = self.blobs.read(same, 0..blob.size_bytes).await?;
+        let mut writing = self.blobs.write(key);
+        while let Some(chunk) = bytes.next().await {
+            writing.write(chunk?).await?;
+        }
+        drop(writing.finish().await?.keep());
+        Ok(())
     }
 
     /// What the bytes are, and a small picture of a large one.
