@@ -1,4 +1,4 @@
-//! `kill -9` in the middle of an announcement to thousands, and two processes that could tell one: each receiver is told
+//! `kill -9` in the middle of an announcement to hundreds, and two processes that could tell one: each receiver is told
 //! once, and the job ends with all of them.
 
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ use crate::support::tokens::user_token;
 
 const ADMIN_KEY: &str = "the admin key of the tests";
 /// Whom an announcement is for.
-const RECEIVERS: u64 = 2_000;
+const RECEIVERS: u64 = 800;
 /// Requests at a time.
 const AT_ONCE: usize = 16;
 /// How long a job may take, the leases of dead processes included.
