@@ -7,6 +7,8 @@ use super::member::{Member, Role};
 
 /// Between two of whom one has blocked the other nothing is begun.
 pub const BLOCKED: DomainError = DomainError::Forbidden("one of you has blocked the other");
+/// There is none, or it is told to somebody else: one answer for both.
+pub const NO_SUCH_NOTIFICATION: DomainError = DomainError::NotFound("no such notification");
 
 /// May this member send here? Rights come before state.
 pub fn may_send(header: &Header, member: &Member) -> Result<(), DomainError> {

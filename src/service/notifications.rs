@@ -12,7 +12,7 @@ use super::inbox::Inbox;
 use super::messages::member_access;
 use super::principals::Principals;
 use crate::clock::Clock;
-use crate::conversation::{Answer, CommandError};
+use crate::conversation::CommandError;
 use crate::domain::{
     Code, Command, Conclusion, ConversationId, DomainError, InvalidField, MessageId, Name, NewConversation,
     Notification, NotificationAnswer, NotificationKey, NotificationKind, NotificationState, Notify, Origin, Outcome,
@@ -215,7 +215,7 @@ impl Notifications {
     ) -> Result<Notification, ServiceError> {
         let owner = origin.principal;
         let found = self.store.notification(id).await?.filter(|note| note.owner == owner);
-        let found = found.ok_or(NO_SUCH_NOTIFICATION)?;
+        let found = found.ok_or(policy::NO_SUCH_NOTIFICATION)?;
         if answer == NotificationAnswer::Accept && found.state == NotificationState::Pending {
             self.check_still_possible(&found).await?;
         }
@@ -223,7 +223,8 @@ impl Notifications {
             notification_id: id,
             answer,
         };
-        let note = match self.ask(found.inbox_id, Command::Personal { origin, act }).await? {
+        // Asked twice, it is the same act: the second changes nothing.
+        let note = match ask_keyed(self.bus.as_ref(), found.inbox_id, Command::Personal { origin, act }).await? {
             Outcome::Noted(note, _) => Arc::unwrap_or_clone(note),
             other => return Err(ServiceError::internal(&format!("an answer led to {other:?}"))),
         };
@@ -321,7 +322,7 @@ impl Notifications {
 
     /// The server itself brings a notification to its end.
     pub(super) async fn conclude(&self, inbox: ConversationId, conclusion: Conclusion) -> Result<(), ServiceError> {
-        self.ask(inbox, Command::Conclude(conclusion)).await?;
+        ask_keyed(self.bus.as_ref(), inbox, Command::Conclude(conclusion)).await?;
         Ok(())
     }
 
@@ -334,14 +335,7 @@ impl Notifications {
         self.conclude(note.inbox_id, conclusion).await
     }
 
-    async fn ask(&self, inbox: ConversationId, command: Command) -> Answer {
-        // Asked twice, each of them is the same act: the second changes nothing.
-        ask_keyed(self.bus.as_ref(), inbox, command).await
-    }
-
     fn expires_at(&self) -> Timestamp {
         Timestamp::from_millis(self.clock.now().millis().saturating_add(self.expire_ms))
     }
 }
-
-const NO_SUCH_NOTIFICATION: DomainError = DomainError::NotFound("no such notification");

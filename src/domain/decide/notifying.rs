@@ -22,9 +22,7 @@ use crate::domain::message::Message;
 use crate::domain::notification::{
     CARRY_OUT_AFTER_MS, Notification, NotificationAnswer, NotificationKey, NotificationKind, NotificationState,
 };
-use crate::domain::policy;
-
-const NO_SUCH_NOTIFICATION: DomainError = DomainError::NotFound("no such notification");
+use crate::domain::policy::{self, NO_SUCH_NOTIFICATION};
 
 impl Draft<'_> {
     pub(super) fn notify(&mut self, notify: &Notify, context: &mut Context<'_>) -> Result<Outcome, Refusal> {

@@ -4,7 +4,7 @@ use actix_web::{FromRequest as _, HttpRequest, web};
 
 use crate::domain::{
     ActionType, ConversationId, DeviceId, DomainError, Emoji, EventNo, FileId, InvalidField, JobId, MessageId,
-    Principal, PrincipalType, Seq, WebhookName,
+    Principal, PrincipalType, Seq, WebhookName, policy,
 };
 use crate::protocol::fields::{limit, query_number};
 use crate::protocol::rest::{LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX};
@@ -55,7 +55,7 @@ pub(super) fn message_id(request: &HttpRequest) -> Result<MessageId, DomainError
 
 /// `{notification_id}` of the path.
 pub(super) fn notification_id(request: &HttpRequest) -> Result<MessageId, DomainError> {
-    MessageId::parse(segment(request, "notification_id")).ok_or(DomainError::NotFound("no such notification"))
+    MessageId::parse(segment(request, "notification_id")).ok_or(policy::NO_SUCH_NOTIFICATION)
 }
 
 /// `{file_id}` of the path.
