@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use futures_util::future::try_join_all;
 use onescribe::clock::{Clock, SystemClock};
 use onescribe::conversation::{
-    Answer, CommandError, Committed, Committer, Parts, Publisher, ReplyTo, SessionReply, home_of, run_lane,
+    Answer, CommandError, Committed, Committer, Parts, Publisher, ReplyTo, SessionReply, run_lane,
 };
 use onescribe::domain::snowflake::Snowflake;
 use onescribe::domain::{
@@ -72,11 +72,9 @@ impl SingleWriter {
         let arbiters: Vec<_> = (0..ARBITERS).map(|_| Arbiter::new().handle()).collect();
         let written = Arc::<Written>::default();
         let (committer, lanes) = Committer::new(store.lanes());
-        let count = lanes.len();
-        for (at, lane) in lanes.into_iter().enumerate() {
+        for (lane, arbiter) in lanes.into_iter().zip(arbiters.iter().cycle()) {
             let (store, written) = (Arc::clone(&store), Arc::clone(&written));
             let writer = move || -> Box<dyn Writer> { Box::new(Counting(store.writer(), Arc::clone(&written))) };
-            let arbiter = arbiters.get(home_of(at, count, ARBITERS)).context("lanes have homes")?;
             arbiter.spawn(run_lane(lane, writer));
         }
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -89,7 +87,7 @@ impl SingleWriter {
             clock,
             publisher: Arc::new(Silence),
         };
-        let bus = Arc::new(Registry::new(arbiters, &parts, IDLE_AFTER));
+        let bus = Arc::new(Registry::new(arbiters, Arc::new(parts), IDLE_AFTER));
         Ok(Self { bus, ids, written })
     }
 

@@ -11,9 +11,7 @@ use tokio::time::timeout;
 
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
-use crate::conversation::{
-    Answer, Committed, Committer, Lane, Parts, Publisher, ReplyTo, SessionReply, home_of, run_lane,
-};
+use crate::conversation::{Answer, Committed, Committer, Lane, Parts, Publisher, ReplyTo, SessionReply, run_lane};
 use crate::domain::{Command, ConversationId};
 use crate::ids::Ids;
 use crate::routing::node::Node;
@@ -70,16 +68,16 @@ impl Core {
         let (committer, lanes) = Committer::new(lanes);
         let arbiters: Vec<Arbiter> = (0..workers(config)).map(|_| Arbiter::new()).collect();
         let lanes = start_lanes(lanes, &arbiters, &store);
-        let parts = Parts {
+        let parts = Arc::new(Parts {
             store: Arc::clone(&store),
             committer: committer.clone(),
             ids: Arc::clone(&ids),
             clock: Arc::clone(&clock),
             publisher,
-        };
+        });
         let idle_after = Duration::from_secs(config.conversation.idle_secs);
         let handles = arbiters.iter().map(Arbiter::handle).collect();
-        let registry = Registry::new(handles, &parts, idle_after);
+        let registry = Registry::new(handles, parts, idle_after);
         let bus: Arc<dyn Bus> = Arc::new(registry.bounded(config.limits.backlog_bytes));
         let principals = Arc::new(Principals::new(
             Arc::<dyn Store>::clone(&store),
@@ -151,23 +149,19 @@ impl Core {
     }
 }
 
-/// Starts each lane on the arbiter of its conversations.
+/// Starts the lanes where the writers run.
 fn start_lanes(lanes: Vec<Lane>, arbiters: &[Arbiter], store: &Arc<dyn Store>) -> Vec<oneshot::Receiver<()>> {
-    let count = lanes.len();
-    let start = |(at, lane)| {
+    let start = |(lane, arbiter): (Lane, &Arbiter)| {
         let (ended, end) = oneshot::channel();
         let store = Arc::clone(store);
-        let serve = async move {
+        arbiter.spawn(async move {
             run_lane(lane, move || store.writer()).await;
             // At a stop that has waited for too long nobody listens.
             ended.send(()).ok();
-        };
-        if let Some(arbiter) = arbiters.get(home_of(at, count, arbiters.len())) {
-            arbiter.spawn(serve);
-        }
+        });
         end
     };
-    lanes.into_iter().enumerate().map(start).collect()
+    lanes.into_iter().zip(arbiters.iter().cycle()).map(start).collect()
 }
 
 /// Threads for connections, and as many for writers.

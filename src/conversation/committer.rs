@@ -1,17 +1,20 @@
 //! Group commit: batches of many conversations share one transaction.
 //!
-//! A few lanes, one conversation always in the same one. A lane takes what has come while its last commit was under
-//! way; there is no timer, the batch grows by itself when the database is the bottleneck.
-//!
-//! A lane runs on the arbiter whose conversations it serves: between threads, handing over a batch and its answer would
-//! cost more than deciding it.
+//! There are a few lanes, each with a transaction of its own. A lane takes what has come while its last transaction was under
+//! way; there is no timer, the batch grows by itself when the database is the bottleneck. The second lane is used when much
+//! waits for the first, or the first is held up: two small transactions cost the database twice what one of both costs.
+//! A conversation has one batch under way, so any lane may have the next.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
-use crate::domain::{ConversationId, Event};
+use crate::domain::Event;
 use crate::storage::{Commit, CommitError, CommitResult, Writer};
 
 /// The most batches that may wait in a lane; beyond that `overloaded` is answered.
@@ -22,6 +25,11 @@ pub const TRANSACTION_COMMITS_MAX: usize = 1_024;
 pub const TRANSACTION_EVENTS_MAX: usize = 1_024;
 /// The most bytes of content that one transaction takes; MySQL refuses packets of 16 MiB by default.
 pub const TRANSACTION_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// So many batches wait in a lane before the next one is used as well.
+pub const NEXT_LANE_AT: usize = 32;
+/// A lane whose transaction takes so long is passed over: something holds it up that need not hold up others.
+pub const SLOW_AFTER: Duration = Duration::from_millis(20);
 
 /// A batch on its way to the store.
 struct Request {
@@ -39,47 +47,78 @@ enum Order {
 /// The end of a lane from which it is served: for [`run_lane`].
 pub struct Lane {
     orders: mpsc::Receiver<Order>,
+    begun: Begun,
+}
+
+/// When a lane began the transaction that is under way, for those who choose a lane.
+#[derive(Clone)]
+struct Begun {
+    /// From here milliseconds are counted.
+    epoch: Instant,
+    /// One more than the milliseconds; 0 = none is under way.
+    after: Arc<AtomicU64>,
+}
+
+impl Begun {
+    fn new() -> Self {
+        Self {
+            epoch: Instant::now(),
+            after: Arc::default(),
+        }
+    }
+
+    fn millis(&self) -> u64 {
+        u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn begin(&self) {
+        self.after.store(self.millis() + 1, Ordering::Relaxed);
+    }
+
+    fn end(&self) {
+        self.after.store(0, Ordering::Relaxed);
+    }
+
+    fn is_slow(&self) -> bool {
+        let after = self.after.load(Ordering::Relaxed);
+        after > 0 && u128::from((self.millis() + 1).saturating_sub(after)) >= SLOW_AFTER.as_millis()
+    }
+}
+
+/// The end of a lane into which batches are put.
+#[derive(Clone)]
+struct Door {
+    orders: mpsc::Sender<Order>,
+    begun: Begun,
+}
+
+impl Door {
+    fn waiting(&self) -> usize {
+        self.orders.max_capacity() - self.orders.capacity()
+    }
 }
 
 /// The way into the lanes. Cheap to clone.
 #[derive(Clone)]
 pub struct Committer {
-    lanes: Vec<mpsc::Sender<Order>>,
+    lanes: Vec<Door>,
 }
 
 impl Committer {
-    /// A committer with `lanes` lanes: give every one to [`run_lane`], on the arbiter that [`home_of`] names.
+    /// A committer with `lanes` lanes: give every one to [`run_lane`].
     #[must_use]
     pub fn new(lanes: usize) -> (Self, Vec<Lane>) {
         let lane = |_| {
             let (sender, orders) = mpsc::channel(LANE_WAITING_MAX);
-            (sender, Lane { orders })
+            let begun = Begun::new();
+            let door = Door {
+                orders: sender,
+                begun: begun.clone(),
+            };
+            (door, Lane { orders, begun })
         };
-        let (senders, lanes) = (0..lanes.max(1)).map(lane).unzip();
-        (Self { lanes: senders }, lanes)
-    }
-
-    /// The lanes for the conversations of one of several arbiters: those that run there; where none does, the next one
-    /// below.
-    #[must_use]
-    pub fn part(&self, arbiter: usize, arbiters: usize) -> Self {
-        let all = self.lanes.len();
-        let here = |(lane, _): &(usize, _)| home_of(*lane, all, arbiters) == arbiter;
-        let lanes: Vec<_> = self
-            .lanes
-            .iter()
-            .enumerate()
-            .filter(here)
-            .map(|(_, lane)| lane)
-            .collect();
-        let lanes = if lanes.is_empty() {
-            self.lanes.get(arbiter * all / arbiters.max(1)).into_iter().collect()
-        } else {
-            lanes
-        };
-        Self {
-            lanes: lanes.into_iter().cloned().collect(),
-        }
+        let (doors, lanes) = (0..lanes.max(1)).map(lane).unzip();
+        (Self { lanes: doors }, lanes)
     }
 
     /// Hands a batch to its lane.
@@ -87,10 +126,21 @@ impl Committer {
     /// # Errors
     /// `None` when the lane is full or has ended: nothing was stored.
     pub fn submit(&self, commit: Commit) -> Option<oneshot::Receiver<CommitResult>> {
-        let lane = self.lanes.get(lane_of(commit.conversation_id, self.lanes.len()))?;
+        let lane = self.lane()?;
         let (done, receiver) = oneshot::channel();
         let order = Order::Commit(Request { commit, done });
-        lane.try_send(order).ok().map(|()| receiver)
+        lane.orders.try_send(order).ok().map(|()| receiver)
+    }
+
+    /// The first lane that takes its batches at once or soon; if all have much to do, the one with the least.
+    fn lane(&self) -> Option<&Door> {
+        let has_room = |lane: &&Door| lane.waiting() < NEXT_LANE_AT && !lane.begun.is_slow();
+        let least = || {
+            self.lanes
+                .iter()
+                .min_by_key(|lane| (lane.begun.is_slow(), lane.waiting()))
+        };
+        self.lanes.iter().find(has_room).or_else(least)
     }
 
     /// Lets the lanes finish what they were given and end; from then on nothing is taken. For whoever stops the arbiters,
@@ -98,21 +148,9 @@ impl Committer {
     pub async fn end(&self) {
         for lane in &self.lanes {
             // One that has ended need not.
-            lane.send(Order::End).await.ok();
+            lane.orders.send(Order::End).await.ok();
         }
     }
-}
-
-/// The arbiter (below `arbiters`) on which a lane runs, so that conversations and lanes are spread alike.
-#[must_use]
-pub fn home_of(lane: usize, lanes: usize, arbiters: usize) -> usize {
-    lane * arbiters / lanes.max(1)
-}
-
-/// Spreads conversations over lanes. Their low bits are mostly zero, hence the mixing (Fibonacci hashing).
-fn lane_of(id: ConversationId, lanes: usize) -> usize {
-    let mixed = id.get().unsigned_abs().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-    usize::try_from(mixed).map_or(0, |mixed| mixed % lanes.max(1))
 }
 
 /// Serves a lane until it is told to end, or nobody is left who could ask. Nothing may cancel a commit that has
@@ -132,7 +170,9 @@ pub async fn run_lane(mut lane: Lane, new_writer: impl Fn() -> Box<dyn Writer>) 
         while rest.peek().is_some() {
             let (commits, done) = next_transaction(&mut rest);
             // A panic in a driver must not end the lane: the outcome is unknown, the connection is given up.
+            lane.begun.begin();
             let results = AssertUnwindSafe(writer.commit(&commits)).catch_unwind().await;
+            lane.begun.end();
             let results = results.unwrap_or_else(|_| {
                 tracing::error!("the database writer panicked; its connection is replaced");
                 writer = new_writer();
@@ -173,26 +213,75 @@ fn weight(event: &Event) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use tokio::time::advance;
 
-    #[test]
-    fn every_lane_serves_the_arbiter_on_which_it_runs_and_every_arbiter_has_one() {
-        for (lanes, arbiters) in (1..=9).flat_map(|lanes| (1..=9).map(move |arbiters| (lanes, arbiters))) {
-            let (committer, _receivers) = Committer::new(lanes);
-            let number =
-                |sender: &mpsc::Sender<Order>| committer.lanes.iter().position(|lane| lane.same_channel(sender));
-            let mut served = Vec::new();
-            for arbiter in 0..arbiters {
-                let part = committer.part(arbiter, arbiters);
-                assert!(!part.lanes.is_empty(), "{lanes} lanes, arbiter {arbiter} of {arbiters}");
-                let here = part.lanes.iter().filter_map(number);
-                served.extend(here.filter(|lane| home_of(*lane, lanes, arbiters) == arbiter));
-            }
-            assert_eq!(
-                served,
-                (0..lanes).collect::<Vec<_>>(),
-                "{lanes} lanes, {arbiters} arbiters"
-            );
+    use super::*;
+    use crate::domain::{
+        Adding, ConversationId, Head, Header, HistoryVisibility, Kind, Posting, Principal, Status, Timestamp,
+    };
+
+    fn commit() -> Commit {
+        let (conversation_id, now) = (ConversationId::new(7).unwrap(), Timestamp::default());
+        let header = Header {
+            conversation_id,
+            kind: Kind::Group,
+            title: None,
+            avatar_url: None,
+            owner: Some(Principal::user(1)),
+            history_visibility: HistoryVisibility::Shared,
+            posting: Posting::All,
+            adding: Adding::All,
+            status: Status::Active,
+            created_at: now,
+            updated_at: now,
+        };
+        Commit {
+            conversation_id,
+            expected: None,
+            events: Vec::new(),
+            header: Arc::new(header),
+            head: Head::empty(conversation_id, now),
+            member_count: 1,
         }
+    }
+
+    /// What waits in each lane after so many batches more.
+    fn waiting_after(committer: &Committer, batches: usize) -> Vec<usize> {
+        for _ in 0..batches {
+            assert!(committer.submit(commit()).is_some());
+        }
+        committer.lanes.iter().map(Door::waiting).collect()
+    }
+
+    #[tokio::test]
+    async fn few_batches_share_the_first_lane_and_many_are_spread() {
+        let (committer, _lanes) = Committer::new(3);
+        assert_eq!(waiting_after(&committer, NEXT_LANE_AT), [NEXT_LANE_AT, 0, 0]);
+        assert_eq!(waiting_after(&committer, 1), [NEXT_LANE_AT, 1, 0]);
+        let all = NEXT_LANE_AT * 3;
+        assert_eq!(waiting_after(&committer, all - 1 - NEXT_LANE_AT), [NEXT_LANE_AT; 3]);
+        assert_eq!(waiting_after(&committer, all), [NEXT_LANE_AT * 2; 3]);
+    }
+
+    #[tokio::test]
+    async fn only_when_every_lane_is_full_is_a_batch_refused() {
+        let (committer, _lanes) = Committer::new(2);
+        assert_eq!(waiting_after(&committer, LANE_WAITING_MAX * 2), [LANE_WAITING_MAX; 2]);
+        assert!(committer.submit(commit()).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lane_that_is_held_up_is_passed_over_until_it_is_done() {
+        let (committer, lanes) = Committer::new(2);
+        let first = &lanes[0].begun;
+        first.begin();
+        advance(SLOW_AFTER - Duration::from_millis(2)).await;
+        assert_eq!(waiting_after(&committer, 1), [1, 0]);
+        advance(Duration::from_millis(2)).await;
+        assert_eq!(waiting_after(&committer, 2), [1, 2]);
+        // Also by those for whom the other has no room: it is at work, at least.
+        assert_eq!(waiting_after(&committer, NEXT_LANE_AT), [1, NEXT_LANE_AT + 2]);
+        first.end();
+        assert_eq!(waiting_after(&committer, 1), [2, NEXT_LANE_AT + 2]);
     }
 }

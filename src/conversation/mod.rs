@@ -21,7 +21,7 @@ pub mod writer;
 
 pub use actor::{ConversationActor, Do};
 pub use backlog::{BACKLOG_BYTES, Backlog};
-pub use committer::{Committer, Lane, home_of, run_lane};
+pub use committer::{Committer, Lane, run_lane};
 pub use messages::{Answer, CommandError, Committed, Publisher, ReplyTo, SessionReply, Step};
 pub use pending::Pending;
 pub use writer::{ConversationWriter, Parts};

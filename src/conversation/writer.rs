@@ -25,7 +25,6 @@ const LATE_LOOKS_MAX: u32 = 10;
 const MISSED_MAX: u32 = 1_000;
 
 /// What every writer works with.
-#[derive(Clone)]
 pub struct Parts {
     /// Where facts are kept.
     pub store: Arc<dyn Store>,

@@ -10,9 +10,7 @@ use dashmap::DashMap;
 
 use super::bus::Bus;
 use super::owner::arbiter_of;
-use crate::conversation::{
-    BACKLOG_BYTES, Backlog, CommandError, ConversationActor, Do, Parts, Pending, Publisher, ReplyTo,
-};
+use crate::conversation::{BACKLOG_BYTES, Backlog, CommandError, ConversationActor, Do, Parts, Pending, ReplyTo};
 use crate::domain::{Command, ConversationId};
 
 /// How often a command is handed to a fresh actor because the one before had just stopped.
@@ -24,19 +22,12 @@ struct Entry {
     address: Addr<ConversationActor>,
 }
 
-/// Where actors run.
-struct Home {
-    arbiter: ArbiterHandle,
-    /// With the lanes of this arbiter.
-    parts: Arc<Parts>,
-}
-
 /// The actors of this node. A closed address is replaced, so a panic costs one actor its state and nothing else.
 pub struct Registry {
     entries: Arc<DashMap<ConversationId, Entry>>,
     starts: AtomicU64,
-    homes: Vec<Home>,
-    publisher: Arc<dyn Publisher>,
+    arbiters: Vec<ArbiterHandle>,
+    parts: Arc<Parts>,
     idle_after: Duration,
     backlog: Arc<Backlog>,
 }
@@ -44,21 +35,12 @@ pub struct Registry {
 impl Registry {
     /// Actors run on `arbiters` and stop when nothing was asked for `idle_after`.
     #[must_use]
-    pub fn new(arbiters: Vec<ArbiterHandle>, parts: &Parts, idle_after: Duration) -> Self {
-        let count = arbiters.len();
-        let home = |(at, arbiter)| {
-            let committer = parts.committer.part(at, count);
-            let parts = Arc::new(Parts {
-                committer,
-                ..parts.clone()
-            });
-            Home { arbiter, parts }
-        };
+    pub fn new(arbiters: Vec<ArbiterHandle>, parts: Arc<Parts>, idle_after: Duration) -> Self {
         Self {
             entries: Arc::default(),
             starts: AtomicU64::new(0),
-            homes: arbiters.into_iter().enumerate().map(home).collect(),
-            publisher: Arc::clone(&parts.publisher),
+            arbiters,
+            parts,
             idle_after,
             backlog: Backlog::new(BACKLOG_BYTES),
         }
@@ -90,23 +72,23 @@ impl Registry {
         {
             return Some(entry.address.clone());
         }
-        let home = self.homes.get(arbiter_of(id, self.homes.len()))?;
+        let arbiter = self.arbiters.get(arbiter_of(id, self.arbiters.len()))?;
         // The entry stays locked while the actor starts: two callers at once start one.
-        let mut entry = self.entries.entry(id).or_insert_with(|| self.start(id, home));
+        let mut entry = self.entries.entry(id).or_insert_with(|| self.start(id, arbiter));
         if !entry.address.connected() {
-            *entry = self.start(id, home);
+            *entry = self.start(id, arbiter);
         }
         Some(entry.address.clone())
     }
 
-    fn start(&self, id: ConversationId, home: &Home) -> Entry {
+    fn start(&self, id: ConversationId, arbiter: &ArbiterHandle) -> Entry {
         let start = self.starts.fetch_add(1, Ordering::Relaxed);
         let entries = Arc::clone(&self.entries);
         let leave = Box::new(move |id| drop(entries.remove_if(&id, |_, entry| entry.start == start)));
-        let actor = ConversationActor::new(id, Arc::clone(&home.parts), self.idle_after, leave);
+        let actor = ConversationActor::new(id, Arc::clone(&self.parts), self.idle_after, leave);
         Entry {
             start,
-            address: actor.start_on(&home.arbiter),
+            address: actor.start_on(arbiter),
         }
     }
 }
@@ -115,7 +97,7 @@ impl Registry {
 impl Bus for Registry {
     fn dispatch(&self, conversation_id: ConversationId, command: Command, reply: ReplyTo) {
         let room = self.backlog.admit(&command);
-        let pending = Pending::new(command, reply, Arc::clone(&self.publisher));
+        let pending = Pending::new(command, reply, Arc::clone(&self.parts.publisher));
         let Some(room) = room else {
             return pending.answer(Err(CommandError::Overloaded));
         };

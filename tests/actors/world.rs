@@ -122,14 +122,14 @@ impl Node {
         ));
         let (committer, asleep) = Committer::new(2);
         let journal = Arc::new(Journal::default());
-        let parts = Parts {
+        let parts = Arc::new(Parts {
             store: Arc::clone(&store),
             committer: committer.clone(),
             ids,
             clock: Arc::<ManualClock>::clone(&clock),
             publisher: Arc::<Journal>::clone(&journal),
-        };
-        let registry = Arc::new(Registry::new(vec![Arbiter::current()], &parts, IDLE));
+        });
+        let registry = Arc::new(Registry::new(vec![Arbiter::current()], parts, IDLE));
         Self {
             registry,
             journal,

@@ -75,14 +75,14 @@ impl Stack {
             let store = store.clone();
             actix::spawn(run_lane(lane, move || store.writer()));
         }
-        let parts = Parts {
+        let parts = Arc::new(Parts {
             store: store.clone(),
             committer,
             ids: ids.clone(),
             clock: clock.clone(),
             publisher: delivery.clone(),
-        };
-        let bus: Arc<dyn Bus> = Arc::new(Registry::new(vec![Arbiter::current()], &parts, HOUR));
+        });
+        let bus: Arc<dyn Bus> = Arc::new(Registry::new(vec![Arbiter::current()], parts, HOUR));
         let principals = Arc::new(Principals::new(store.clone(), ids.clone(), clock.clone(), true));
         let devices = Arc::new(Devices::new(store.clone(), clock.clone(), 10_000));
         let epoch = Arc::new(Epoch::read(store.clone(), clock.clone(), "epoch").await.unwrap());
