@@ -27,7 +27,7 @@ pub const TRANSACTION_EVENTS_MAX: usize = 1_024;
 pub const TRANSACTION_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// So many batches wait in a lane before the next one is used as well.
-pub const NEXT_LANE_AT: usize = 32;
+pub const NEXT_LANE_AT: usize = 128;
 /// A lane whose transaction takes so long is passed over: something holds it up that need not hold up others.
 pub const SLOW_AFTER: Duration = Duration::from_millis(20);
 
