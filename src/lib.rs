@@ -15,7 +15,9 @@
 //! ├── main.rs          starts cli
 //! ├── cli/             one file per command
 //! │   ├── bench/       how `bench` tells what it measured
-//! │   └── check/       what `check` compares, and a store that is damaged on purpose
+//! │   ├── check/       what `check` compares, and a store that is damaged on purpose
+//! │   ├── export/      conversations on their way into a folder
+//! │   └── import/      lines and files on their way in, room by room
 //! ├── app/             composition root: builds every part from the config, in order, and stops them in reverse
 //! ├── clock.rs         where time comes from
 //! ├── ids.rs           hands out ids: snowflake, worker lease and clock put together

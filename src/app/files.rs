@@ -42,7 +42,8 @@ pub fn open_blobs(config: &Config, make: bool) -> anyhow::Result<Arc<Blobs>> {
 }
 
 /// The use cases around files.
-pub(super) fn files(config: &Config, core: &Core, blobs: Arc<Blobs>) -> Files {
+#[must_use]
+pub fn files(config: &Config, core: &Core, blobs: Arc<Blobs>) -> Files {
     let secs = Duration::from_secs;
     let options = FileOptions {
         upload_bytes_max: config.limits.upload_bytes,

@@ -19,14 +19,14 @@ mod tests;
 
 pub use self::core::{Core, NoDelivery};
 pub use epoch::renew_epoch;
-pub use files::open_blobs;
+pub use files::{files, open_blobs};
 pub use keys::{Signer, signer, signer_with};
 pub use server::Server;
 pub use store::open;
 
 // What the commands say to the parts.
 pub use crate::conversation::{Answer, CommandError};
-pub use crate::service::{EPOCH_STALE_MS_MAX, NewConversation, ServiceError};
+pub use crate::service::{Announced, EPOCH_STALE_MS_MAX, Files, NewConversation, ServiceError};
 
 use crate::config::{Log, LogFormat};
 use crate::telemetry::{self, Format};

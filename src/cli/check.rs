@@ -252,7 +252,7 @@ async fn references(store: &dyn Store, report: &mut Report) -> StoreResult<()> {
 }
 
 /// How many there are, for the bar.
-async fn count(store: &dyn Store) -> StoreResult<u64> {
+pub(super) async fn count(store: &dyn Store) -> StoreResult<u64> {
     let (mut count, mut after): (u64, Option<ConversationId>) = (0, None);
     loop {
         let page = store.conversation_ids(after, PAGE_IDS).await?;

@@ -1,19 +1,20 @@
 //! THE COMMAND LINE: one file per command. Says in words for a tired person what went wrong and what to do.
 //!
 //! Never here: a rule about messages, SQL, an exit in the middle of the work. Results go to stdout, logs and progress
-//! to stderr; 0 = done, 1 = it could not be done or something was found (`check`: 2 = it could not be
-//! finished; `bench`: 2 = the load itself was too slow, so its figures do not count).
+//! to stderr; 0 = done, 1 = it could not be done or something was found (`check`, `export`: 2 = it could
+//! not be finished; `bench`: 2 = the load itself was too slow, so its figures do not count).
 
 mod bench;
 mod check;
 mod epoch;
+mod export;
 mod import;
 mod migrate;
 mod progress;
+mod said_at;
 mod serve;
 mod signals;
 mod spans;
-mod survey;
 mod token;
 
 use std::path::PathBuf;
@@ -63,7 +64,7 @@ enum Command {
         #[command(subcommand)]
         action: epoch::Action,
     },
-    /// Send the lines of a file through the server's own writers
+    Export(export::Arguments),
     Import(import::Arguments),
     /// Load a running server and prove that every message reached everybody
     Bench(Box<bench::Arguments>),
@@ -84,6 +85,7 @@ pub fn run() -> ExitCode {
             Command::Token(arguments) => token::run(quiet(config), arguments).await,
             Command::Check(arguments) => Ok(check::run(quiet(config), arguments).await),
             Command::Epoch { action } => epoch::run(quiet(config), action).await,
+            Command::Export(arguments) => Ok(export::run(quiet(config), arguments).await),
             Command::Import(arguments) => import::run(quiet(config), arguments).await,
             Command::Bench(arguments) => bench::run(quiet(config), *arguments).await,
         }

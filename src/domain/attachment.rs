@@ -1,5 +1,7 @@
 //! Which files a message refers to: `content.attachments[].file_id`, whatever the type of the message.
 
+use std::collections::HashMap;
+
 use serde_json::value::RawValue;
 
 use super::content::Object;
@@ -56,6 +58,30 @@ pub(super) fn files(compact: &str) -> Vec<FileId> {
     files.sort_unstable();
     files.dedup();
     files
+}
+
+/// The same content with other files in the place of these; all else stays byte for byte.
+pub(super) fn replaced(compact: &str, new: &HashMap<FileId, FileId>) -> String {
+    let object = Object::parse(compact);
+    let list = object.as_ref().and_then(list).unwrap_or_default();
+    let (mut out, mut rest) = (String::with_capacity(compact.len()), compact);
+    for entry in list.iter().filter_map(|entry| Object::parse(entry.get())) {
+        let Some(raw) = entry.get("file_id") else { continue };
+        let file = entry.text("file_id").and_then(|text| FileId::parse(&text));
+        // The value lies in what is left of the content: entries come in order.
+        let at = raw.as_ptr().addr().checked_sub(rest.as_ptr().addr());
+        if let (Some(new), Some(at)) = (file.and_then(|file| new.get(&file)), at)
+            && let (Some(before), Some(after)) = (rest.get(..at), rest.get(at + raw.len()..))
+        {
+            out.push_str(before);
+            out.push('"');
+            out.push_str(&new.to_string());
+            out.push('"');
+            rest = after;
+        }
+    }
+    out.push_str(rest);
+    out
 }
 
 fn list<'a>(object: &Object<'a>) -> Option<Vec<&'a RawValue>> {
@@ -115,6 +141,19 @@ mod tests {
             assert_eq!(files("MY_OWN", own), Some(vec![]), "{own}");
             assert_eq!(files("FILE", own), None, "{own}");
         }
+    }
+
+    #[test]
+    fn other_files_take_the_places_of_these_and_nothing_else_moves() {
+        let raw = "{\"attachments\":[{\"file_id\":\"1\"}],\"text\":\"\\\"file_id\\\":\\\"7\\\"\",\"attachments\":\
+                   [{\"file_id\":\"8\",\"file_id\":\"7\",\"n\":1e400},{\"file_id\":\"9\"},5,{\"n\":\"7\",\"file_id\":\"7\"}]}";
+        let new = [(7, 70), (8, 80), (1, 10)].map(|(old, new)| (FileId::new(old).unwrap(), FileId::new(new).unwrap()));
+        let content = Content::parse(raw, &MessageType::Text, 1_000).unwrap();
+        assert_eq!(
+            content.with_files(&new.into()).as_str(),
+            "{\"attachments\":[{\"file_id\":\"1\"}],\"text\":\"\\\"file_id\\\":\\\"7\\\"\",\"attachments\":\
+             [{\"file_id\":\"8\",\"file_id\":\"70\",\"n\":1e400},{\"file_id\":\"9\"},5,{\"n\":\"7\",\"file_id\":\"70\"}]}"
+        );
     }
 
     #[test]

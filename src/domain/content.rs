@@ -4,6 +4,7 @@
 //! come back as they were sent (B104).
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -156,6 +157,12 @@ impl Content {
     #[must_use]
     pub fn files(&self) -> Vec<FileId> {
         attachment::files(&self.0)
+    }
+
+    /// The same with other files in the place of these; all else stays byte for byte.
+    #[must_use]
+    pub fn with_files(&self, new: &HashMap<FileId, FileId>) -> Self {
+        Self(attachment::replaced(&self.0, new).into())
     }
 
     /// What the server made itself, or what comes back from the store.

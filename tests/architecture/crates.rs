@@ -103,7 +103,7 @@ const PLACES: &[(&str, &[&str], &str)] = &[
     ("thiserror", &["domain", EVERYWHERE], "errors are types"),
     (
         "time",
-        &["cli", "domain/time"],
+        &["domain/time"],
         "text of a time; everywhere else it is milliseconds",
     ),
     ("tokio", &[EVERYWHERE], "channels, timers, signals"),

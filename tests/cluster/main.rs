@@ -10,6 +10,7 @@ mod announcements;
 mod bench;
 mod disk;
 mod events;
+mod export;
 mod files;
 mod full_disk;
 mod hang_up;

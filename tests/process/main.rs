@@ -1,6 +1,8 @@
 //! The commands as an operator meets them: the built binary, its exit codes, what it says and where.
 #![cfg(test)]
 
+mod export;
+
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;

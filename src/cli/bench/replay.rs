@@ -4,7 +4,8 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-use crate::cli::survey::Survey;
+use crate::cli::import::{Again, Survey};
+use crate::domain::MessageType;
 use crate::load::Words;
 
 /// Lines that are replayed, and their bytes; with more of them the first are taken.
@@ -20,8 +21,14 @@ pub(super) fn words(file: &Path, content_bytes_max: usize) -> anyhow::Result<Wor
         if contents.len() == LINES_MAX || bytes > BYTES_MAX {
             break;
         }
-        let (said, _) = survey.read(*place).with_context(cannot)?;
-        let content: Box<str> = said.content.as_str().into();
+        let Again::Said(said, _) = survey.read(*place).with_context(cannot)? else {
+            continue;
+        };
+        // Files are not there, and what is no text is not for a load of words.
+        if said.message_type != MessageType::Text || said.has_files() {
+            continue;
+        }
+        let content: Box<str> = said.content(&[]).as_str().into();
         bytes += content.len();
         contents.push(content);
     }
@@ -29,7 +36,7 @@ pub(super) fn words(file: &Path, content_bytes_max: usize) -> anyhow::Result<Wor
         .skipped
         .named
         .first()
-        .map_or("it is empty", String::as_str)
+        .map_or("nothing is said in it", String::as_str)
         .to_owned();
     Words::of_contents(contents).with_context(|| format!("{} has no good line: {skipped}", file.display()))
 }
@@ -51,6 +58,6 @@ mod tests {
         let error = format!("{:#}", words(&file, 65_536).unwrap_err());
         assert!(error.contains("no good line: line 1"), "{error}");
         std::fs::write(&file, "").unwrap();
-        assert!(format!("{:#}", words(&file, 65_536).unwrap_err()).contains("it is empty"));
+        assert!(format!("{:#}", words(&file, 65_536).unwrap_err()).contains("nothing is said in it"));
     }
 }

@@ -2,49 +2,26 @@
 //!
 //! Only places are kept, no text: a file may be much larger than memory.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
-use crate::domain::{ClientMessageId, ClientRequestId, Content, ExternalId, InvalidField, MessageType};
+use super::line::{self, About, Entry, Quotes, Said, Who};
+use crate::domain::{ClientMessageId, ClientRequestId, Kind, Role};
 
 /// The longest line that is looked at, in bytes.
 const LINE_BYTES_MAX: u64 = 4 << 20;
 /// Bad lines that are named one by one.
 const NAMED_MAX: usize = 50;
 
-/// One line of the file: something that was said.
-#[derive(Debug, Deserialize)]
-pub(super) struct Line {
-    room: String,
-    at: String,
-    author: String,
-    #[serde(default)]
-    thread_reply: bool,
-    text: String,
-}
-
-/// A line as the writers take it.
-#[derive(Debug)]
-pub(super) struct Said {
-    pub(super) room: ClientRequestId,
-    pub(super) author: ExternalId,
-    pub(super) content: Content,
-    /// It answers what stands just before it in its room.
-    pub(super) is_reply: bool,
-}
-
 /// Where a good line stands.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(in crate::cli) struct Place {
     offset: u64,
     bytes: usize,
     /// Counted from 1, as editors do.
@@ -55,28 +32,56 @@ pub(super) struct Place {
 
 /// One room with its lines, in the order of the file.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(in crate::cli) struct Room {
     pub(super) name: ClientRequestId,
-    pub(super) authors: BTreeSet<ExternalId>,
-    pub(super) lines: Vec<Place>,
+    /// Of its first line.
+    pub(super) number: u64,
+    /// What its first line about it says.
+    pub(super) about: Option<About>,
+    /// Who is in it before anything is said: those who are listed by then, and authors who are listed nowhere before
+    /// they speak.
+    pub(super) founders: BTreeSet<Who>,
+    pub(super) authors: BTreeSet<Who>,
+    /// All who are listed; `None` where nobody is, not even as an empty list.
+    pub(super) members: Option<BTreeSet<Who>>,
+    /// Those of them who are more than that.
+    pub(super) roles: Vec<(Who, Role)>,
+    /// What is said, and who is listed after something was said.
+    pub(in crate::cli) lines: Vec<Place>,
+    /// How many of the lines are said.
+    pub(super) said: u64,
+    /// The names of lines that others answer.
+    pub(super) answered: HashSet<Box<str>>,
 }
 
 /// Lines that were left out.
 #[derive(Debug, Default)]
-pub(super) struct Skipped {
+pub(in crate::cli) struct Skipped {
     pub(super) count: u64,
     /// `line 7: why`, the first ones.
-    pub(super) named: Vec<String>,
+    pub(in crate::cli) named: Vec<String>,
 }
 
 /// The whole file.
 #[derive(Debug)]
-pub(super) struct Survey {
-    pub(super) rooms: Vec<Room>,
+pub(in crate::cli) struct Survey {
+    pub(in crate::cli) rooms: Vec<Room>,
+    /// How many are said.
     pub(super) lines: u64,
-    pub(super) skipped: Skipped,
+    /// A line brings files.
+    pub(super) has_files: bool,
+    pub(in crate::cli) skipped: Skipped,
     file: File,
     content_bytes_max: usize,
+}
+
+/// A good line, read again.
+#[derive(Debug)]
+pub(in crate::cli) enum Again {
+    /// With the key that it has in every run.
+    Said(Box<Said>, ClientMessageId),
+    /// They join here.
+    Joined(Vec<Who>),
 }
 
 impl Skipped {
@@ -101,11 +106,12 @@ impl Survey {
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub(super) fn of(path: &Path, content_bytes_max: usize) -> io::Result<Self> {
+    pub(in crate::cli) fn of(path: &Path, content_bytes_max: usize) -> io::Result<Self> {
         let file = File::open(path)?;
         let mut survey = Self {
             rooms: Vec::new(),
             lines: 0,
+            has_files: false,
             skipped: Skipped::default(),
             file: file.try_clone()?,
             content_bytes_max,
@@ -138,34 +144,44 @@ impl Survey {
     }
 
     fn add(&mut self, place: Place, text: &[u8], by_name: &mut HashMap<ClientRequestId, usize>) {
-        let said = match said(text, self.content_bytes_max) {
-            Ok(said) => said,
+        let entry = match line::parse(text, self.content_bytes_max) {
+            Ok(entry) => entry,
             Err(why) => return self.skipped.add(place.number, why),
         };
-        let index = *by_name.entry(said.room.clone()).or_insert(self.rooms.len());
+        let name = match &entry {
+            Entry::Said(said) => &said.room,
+            Entry::About(about) => &about.room,
+        };
+        let index = *by_name.entry(name.clone()).or_insert(self.rooms.len());
         if index == self.rooms.len() {
-            self.rooms.push(Room {
-                name: said.room,
-                authors: BTreeSet::new(),
-                lines: Vec::new(),
-            });
+            self.rooms.push(Room::new(name.clone(), place.number));
         }
-        if let Some(room) = self.rooms.get_mut(index) {
-            room.authors.insert(said.author);
-            room.lines.push(place);
-            self.lines += 1;
+        let Some(room) = self.rooms.get_mut(index) else { return };
+        match entry {
+            Entry::Said(said) => {
+                self.has_files |= !said.files.is_empty();
+                room.say(*said, place);
+                self.lines += 1;
+            }
+            Entry::About(about) => room.describe(*about, place),
         }
     }
 
-    /// Reads a good line again, with the key that it has in every run.
+    /// Reads a good line again.
     ///
     /// # Errors
     /// When the file cannot be read any more or has changed meanwhile.
-    pub(super) fn read(&self, place: Place) -> io::Result<(Said, ClientMessageId)> {
+    pub(in crate::cli) fn read(&self, place: Place) -> io::Result<Again> {
         let mut text = vec![0; place.bytes];
         self.file.read_exact_at(&mut text, place.offset)?;
         let changed = |_| io::Error::other(format!("line {} has changed while it was read", place.number));
-        let said = said(&text, self.content_bytes_max).map_err(changed)?;
+        let said = match line::parse(&text, self.content_bytes_max).map_err(changed)? {
+            Entry::Said(said) => said,
+            Entry::About(about) => {
+                let members = about.members.unwrap_or_default();
+                return Ok(Again::Joined(members.into_iter().map(|(who, _)| who).collect()));
+            }
+        };
         let mut hash = Sha256::new();
         hash.update(&text);
         hash.update(format!("\n{}", place.occurrence));
@@ -175,7 +191,63 @@ impl Survey {
         });
         let key =
             ClientMessageId::parse(&format!("import/{hex}")).map_err(|error| io::Error::other(error.to_string()))?;
-        Ok((said, key))
+        Ok(Again::Said(said, key))
+    }
+}
+
+impl Room {
+    fn new(name: ClientRequestId, number: u64) -> Self {
+        Self {
+            name,
+            number,
+            about: None,
+            founders: BTreeSet::new(),
+            authors: BTreeSet::new(),
+            members: None,
+            roles: Vec::new(),
+            lines: Vec::new(),
+            said: 0,
+            answered: HashSet::new(),
+        }
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        self.about.as_ref().and_then(|about| about.kind).unwrap_or(Kind::Group)
+    }
+
+    fn say(&mut self, said: Said, place: Place) {
+        let is_listed = self
+            .members
+            .as_ref()
+            .is_some_and(|members| members.contains(&said.author));
+        if !is_listed {
+            self.founders.insert(said.author.clone());
+        }
+        self.authors.insert(said.author);
+        if let Quotes::Line(name) = said.quotes {
+            self.answered.insert(name);
+        }
+        self.lines.push(place);
+        self.said += 1;
+    }
+
+    fn describe(&mut self, mut about: About, place: Place) {
+        if let Some(members) = about.members.take() {
+            let listed = self.members.get_or_insert_default();
+            for (who, role) in members {
+                if self.said == 0 {
+                    self.founders.insert(who.clone());
+                }
+                if role > Role::Member {
+                    self.roles.push((who.clone(), role));
+                }
+                listed.insert(who);
+            }
+            if self.said > 0 {
+                self.lines.push(place);
+            }
+        }
+        self.about.get_or_insert(about);
     }
 }
 
@@ -198,28 +270,6 @@ fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<u64> {
 
 fn trimmed(line: &[u8]) -> &[u8] {
     line.trim_ascii_end()
-}
-
-fn said(text: &[u8], content_bytes_max: usize) -> Result<Said, String> {
-    #[derive(Serialize)]
-    struct Body<'a> {
-        text: &'a str,
-        said_at: &'a str,
-    }
-    let line: Line = serde_json::from_slice(text).map_err(|error| format!("is not what is expected: {error}"))?;
-    let named = |field: &'static str| move |error: InvalidField| format!("{field} {}", error.hint);
-    OffsetDateTime::parse(&line.at, &Rfc3339).map_err(|_| "at must be a time like 2018-11-05T19:30:43Z".to_owned())?;
-    let body = Body {
-        text: &line.text,
-        said_at: &line.at,
-    };
-    let raw = serde_json::to_string(&body).map_err(|error| error.to_string())?;
-    Ok(Said {
-        room: ClientRequestId::parse(&line.room).map_err(named("room"))?,
-        author: ExternalId::parse(&line.author).map_err(named("author"))?,
-        content: Content::parse(&raw, &MessageType::Text, content_bytes_max).map_err(|error| error.to_string())?,
-        is_reply: line.thread_reply,
-    })
 }
 
 #[cfg(test)]
@@ -248,12 +298,32 @@ mod tests {
             assert_eq!((survey.rooms.len(), numbers), (2, vec![1, 2, 4]));
             places
                 .into_iter()
-                .map(|place| survey.read(place).unwrap().1)
+                .map(|place| match survey.read(place).unwrap() {
+                    Again::Said(_, key) => key,
+                    Again::Joined(joined) => panic!("{joined:?}"),
+                })
                 .collect::<Vec<_>>()
         };
         let first = keys();
         assert_eq!(first, keys());
         assert_eq!(first.iter().collect::<BTreeSet<_>>().len(), 3);
+    }
+
+    /// What was imported by an earlier release is found again by these.
+    #[test]
+    fn a_line_has_the_key_and_the_content_that_it_always_had() {
+        let line = r#"{"room":"a","at":"2018-11-05T19:30:43Z","author":"u1","thread_reply":true,"text":"hi \u00e9"}"#;
+        let survey = survey(line.as_bytes());
+        let Again::Said(said, key) = survey.read(survey.rooms[0].lines[0]).unwrap() else {
+            panic!("something is said");
+        };
+        let hash = "38d5715efdc355584107856ea324eb7bfc513544ddc270e0fe281e7f36ac87df";
+        assert_eq!(key.as_str(), format!("import/{hash}"));
+        assert_eq!(
+            said.content(&[]).as_str(),
+            r#"{"text":"hi é","said_at":"2018-11-05T19:30:43Z"}"#
+        );
+        assert_eq!((said.message_type.as_str(), said.quotes), ("TEXT", Quotes::LineBefore));
     }
 
     #[test]
@@ -275,9 +345,11 @@ mod tests {
         let text = format!("{}\n{}\n{}", line("a", "one"), bad.join("\n"), line("a", "two"));
         let survey = survey(text.as_bytes());
         assert_eq!(survey.lines, 2);
-        let (said, _) = survey.read(survey.rooms[0].lines[1]).unwrap();
+        let Again::Said(said, _) = survey.read(survey.rooms[0].lines[1]).unwrap() else {
+            panic!("something is said");
+        };
         assert_eq!(
-            said.content.as_str(),
+            said.content(&[]).as_str(),
             "{\"text\":\"two\",\"said_at\":\"2018-11-05T19:30:43Z\"}"
         );
         assert_eq!(survey.skipped.count, 10, "{:#?}", survey.skipped);
