@@ -31,9 +31,9 @@ const NAMED_MAX: usize = 50;
 /// The exit code when there is no export.
 const NOT_DONE: u8 = 2;
 
-/// Write conversations, messages and files to a folder from which `onescribe import FOLDER/messages.jsonl` makes them again.
+/// Write conversations, messages and files to a folder, for `import`.
 ///
-/// Groups and DIRECTs with their members, roles and settings; messages in order with their authors, times, types, quotes and
+/// `onescribe import FOLDER/messages.jsonl` makes them again, in any other store. Groups and DIRECTs with their members, roles and settings; messages in order with their authors, times, types, quotes and
 /// files, edited ones with their present words. Left out are recalled and deleted messages, what the server says itself,
 /// every INBOX, and what is on messages or one user's alone: reactions, pins, read positions, favourites, contacts, profiles.
 /// What is recalled while an export runs may be in it. The folder is private to you: keep it so.

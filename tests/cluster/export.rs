@@ -307,8 +307,8 @@ async fn exported(server: &Server, folder: &Path) -> String {
     said
 }
 
-async fn goes_through_and_is_the_same_again(kind: Kind) {
-    let (Some(from), Some(to)) = (kind.fresh().await, kind.fresh().await) else {
+async fn goes_through_and_is_the_same_again(from: Kind, to: Kind) {
+    let (Some(from), Some(to)) = (from.fresh().await, to.fresh().await) else {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
@@ -350,6 +350,7 @@ async fn goes_through_and_is_the_same_again(kind: Kind) {
     looked_at(&Scene::at(&target.start().await)).await;
 }
 
+/// B58, for exports.
 fn assert_nothing_is_gone_in(folder: &Path) {
     for (name, bytes) in read(folder).0.into_iter().chain([(
         "messages.jsonl".to_owned(),
@@ -426,16 +427,16 @@ async fn looked_at(scene: &Scene) {
 }
 
 #[tokio::test]
-async fn what_was_exported_and_imported_is_exported_the_same_again_on_sqlite() {
-    goes_through_and_is_the_same_again(Kind::Sqlite).await;
+async fn what_was_exported_and_imported_is_exported_the_same_again() {
+    goes_through_and_is_the_same_again(Kind::Sqlite, Kind::Sqlite).await;
 }
 
 #[tokio::test]
-async fn what_was_exported_and_imported_is_exported_the_same_again_on_postgres() {
-    goes_through_and_is_the_same_again(Kind::Postgres).await;
+async fn b20_a_store_moves_from_sqlite_to_postgres_as_it_is() {
+    goes_through_and_is_the_same_again(Kind::Sqlite, Kind::Postgres).await;
 }
 
 #[tokio::test]
-async fn what_was_exported_and_imported_is_exported_the_same_again_on_mysql() {
-    goes_through_and_is_the_same_again(Kind::MySql).await;
+async fn b20_a_store_moves_from_postgres_to_mysql_as_it_is() {
+    goes_through_and_is_the_same_again(Kind::Postgres, Kind::MySql).await;
 }
