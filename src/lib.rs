@@ -35,7 +35,7 @@
 //! │   └── webhooks/    who calls them, whom, and how
 //! │       └── call/    its tests
 //! ├── service/         USE CASES: called by REST and WebSocket alike, speak domain
-//! │   ├── announcing/  their tests
+//! │   ├── announcing/  at what pace they are told; their tests
 //! │   ├── files/       what is uploaded and downloaded, and what is seen of pictures
 //! │   ├── reminders/   their tests
 //! │   └── sync/        what a device that was away has to be told

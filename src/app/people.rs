@@ -1,13 +1,14 @@
 //! What people have to do with each other outside conversations, put together; and the watch over what is due of it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::core::Core;
 use crate::config::Config;
-use crate::service::{Contacts, Inbox, NotificationParts, Notifications, Tending};
+use crate::service::{Contacts, Inbox, NotificationParts, Notifications, Tending, Terms};
 
 /// The services.
 pub(super) struct People {
@@ -25,7 +26,11 @@ impl People {
             conversations: Arc::clone(&core.conversations),
             inbox: Arc::clone(inbox),
         };
-        let notifications = Arc::new(Notifications::new(parts, config.notifications.expire_days));
+        let terms = Terms {
+            expire: Duration::from_hours(config.notifications.expire_days.saturating_mul(24)),
+            ask_again: Duration::from_hours(config.notifications.ask_again_hours),
+        };
+        let notifications = Arc::new(Notifications::new(parts, terms));
         let contacts = Contacts::new(
             Arc::clone(&core.store),
             Arc::clone(&core.bus),

@@ -45,6 +45,11 @@ pub(super) fn read(reader: &mut Reader) -> Config {
                 Notifications::default().expire_days,
                 1..=DAYS_MAX,
             ),
+            ask_again_hours: reader.number(
+                "notifications.ask_again_hours",
+                Notifications::default().ask_again_hours,
+                0..=DAYS_MAX * 24,
+            ),
         },
         push: Push {
             after_secs: reader.number("push.after_secs", Push::default().after_secs, 1..=SECS_MAX),

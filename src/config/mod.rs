@@ -245,6 +245,8 @@ pub struct Events {
 pub struct Notifications {
     /// For how many days a friend request or an invitation can be answered.
     pub expire_days: u64,
+    /// How many hours after a no the same person may ask the same again; 0 = at once.
+    pub ask_again_hours: u64,
 }
 
 /// `[push]`
@@ -459,7 +461,10 @@ impl Default for Webhooks {
 
 impl Default for Notifications {
     fn default() -> Self {
-        Self { expire_days: 30 }
+        Self {
+            expire_days: 30,
+            ask_again_hours: 24,
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::domain::notification::ENDED_AT_ONCE_MAX;
 use crate::domain::{ClientMessageId, ConversationId, Fact, Facts, FileId, Principal};
 use crate::storage::{Store, StoreError};
 
@@ -39,9 +40,14 @@ pub(super) async fn fetch(
                 let fact = store.notification(notification).await?;
                 facts.notifications.insert(notification, fact);
             }
-            Fact::Pending(owner, key) => {
-                let fact = store.pending_notification(owner, &key).await?;
-                facts.pending.insert((owner, key), fact);
+            Fact::Keyed(owner, key) => {
+                let fact = store.notification_by_key(owner, &key).await?;
+                facts.keyed.insert((owner, key), fact);
+            }
+            Fact::PendingFrom(owner, from) => pending_from(store, id, (owner, from), facts).await?,
+            Fact::LastJoined(principal) => {
+                let fact = store.last_joined(id, principal).await?;
+                facts.last_joined.insert(principal, fact);
             }
             Fact::Ties(one, other) => {
                 let fact = store.ties(one, other).await?;
@@ -58,6 +64,23 @@ pub(super) async fn fetch(
             .extend(readable.into_iter().map(|file| ((file.file_id, principal), true)));
     }
     look_up(store, id, keys, facts).await
+}
+
+/// Whoever asks is going to end them: what has to be known of their messages is fetched at once, not one in a round.
+async fn pending_from(
+    store: &dyn Store,
+    id: ConversationId,
+    (owner, from): (Principal, Principal),
+    facts: &mut Facts,
+) -> Result<(), StoreError> {
+    let limit = u32::try_from(ENDED_AT_ONCE_MAX).unwrap_or(u32::MAX);
+    let found = store.pending_from(owner, from, limit).await?;
+    for note in &found {
+        let message = store.touchable(id, note.notification_id).await?;
+        facts.messages.insert(note.notification_id, message);
+    }
+    facts.pending_from.insert((owner, from), found);
+    Ok(())
 }
 
 /// Were these keys used?

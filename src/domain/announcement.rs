@@ -106,11 +106,13 @@ pub struct Announcement {
 impl Announcement {
     /// What each receiver is told. Told twice, it is the same: its key is the job's, and it is pending for ever.
     #[must_use]
-    pub fn notify(&self) -> Notify {
+    pub fn notify(&self, to: Principal) -> Notify {
         Notify {
+            to,
             kind: NotificationKind::Announcement,
             from: Principal::SYSTEM,
             key: NotificationKey::announcement(self.job.job_id.get()),
+            ask_again_ms: 0,
             text: Some(self.text.clone()),
             conversation_id: None,
             payload: self.payload.clone(),

@@ -2,7 +2,7 @@
 
 use super::chain::Digest;
 use super::content::{Content, MessageType};
-use super::conversation::{Adding, HistoryVisibility, Kind, Posting};
+use super::conversation::{Adding, CreationKey, HistoryVisibility, Kind, Posting};
 use super::ids::{
     ClientMessageId, ClientRequestId, ConversationId, DeviceId, Emoji, MessageId, Principal, Seq, Timestamp,
 };
@@ -74,7 +74,8 @@ pub enum Command {
         /// What.
         act: Personal,
     },
-    /// Of an INBOX: tells its user something. While the same (by its key) is pending, it is that one.
+    /// Of an INBOX, which the first one makes: tells its user something. While the same (by its key) is pending and seen,
+    /// or was declined just now, it is that one.
     Notify(Notify),
     /// Of an INBOX: the server itself brings a notification to its end.
     Conclude(Conclusion),
@@ -91,6 +92,8 @@ pub enum Command {
         member: Principal,
         /// Who invited them.
         by: Principal,
+        /// When. Who has joined since then was let in by it already, and has left: they are not brought back.
+        accepted_at: Timestamp,
     },
     /// Of a DIRECT: who of the two has blocked the other is asked anew.
     HeedBlocks,
@@ -131,12 +134,16 @@ pub enum Touch {
 /// Something to be told in an INBOX.
 #[derive(Clone, Debug)]
 pub struct Notify {
+    /// Who is told.
+    pub to: Principal,
     /// What kind.
     pub kind: NotificationKind,
     /// By whom.
     pub from: Principal,
     /// One that is pending with this key is not doubled.
     pub key: NotificationKey,
+    /// So long after a no, the no is the answer to whoever asks the same again.
+    pub ask_again_ms: i64,
     /// For people.
     pub text: Option<String>,
     /// The group of an invitation.
@@ -159,7 +166,8 @@ pub enum Conclusion {
         /// Who asked.
         from: Principal,
     },
-    /// The friend request of this principal is taken back, and they are contacts no longer: they have blocked the user.
+    /// What this principal has asked and invited to is taken back, so much of it as one commit ends, and they are contacts no
+    /// longer: they have blocked the user.
     Withdrawn {
         /// Who asked.
         from: Principal,
@@ -193,6 +201,26 @@ impl Command {
     }
 }
 
+impl Create {
+    /// Of the INBOX of a principal.
+    #[must_use]
+    pub fn inbox(owner: Principal) -> Self {
+        Self {
+            origin: Origin {
+                principal: owner,
+                device: None,
+            },
+            kind: Kind::Inbox,
+            title: None,
+            members: Vec::new(),
+            creation_key: Some(CreationKey::inbox(owner)),
+            history_visibility: HistoryVisibility::Shared,
+            posting: Posting::All,
+            adding: Adding::Admins,
+        }
+    }
+}
+
 /// A new conversation.
 #[derive(Clone, Debug)]
 pub struct Create {
@@ -204,8 +232,8 @@ pub struct Create {
     pub title: Option<String>,
     /// The others.
     pub members: Vec<Principal>,
-    /// The same key names the same conversation: see [`super::conversation::CreationKey`].
-    pub creation_key: Option<super::conversation::CreationKey>,
+    /// The same key names the same conversation: see [`CreationKey`].
+    pub creation_key: Option<CreationKey>,
     /// What members see of the time before they joined.
     pub history_visibility: HistoryVisibility,
     /// Who may send.

@@ -14,6 +14,8 @@ use super::time::rfc3339;
 pub const NOTIFICATION_TEXT_CHARS_MAX: usize = 1_000;
 /// So long after it was accepted a notification is carried out in the background, if whoever accepted it did not wait.
 pub const CARRY_OUT_AFTER_MS: i64 = 10_000;
+/// The most that a block ends in one commit; what is left is ended by the next.
+pub const ENDED_AT_ONCE_MAX: usize = 50;
 
 word_enum!(
     /// What somebody is told.
@@ -51,7 +53,8 @@ pub enum NotificationAnswer {
     Read,
 }
 
-/// Names a notification that must be pending only once in an INBOX; compared byte for byte.
+/// Names what must be asked only once in an INBOX, while it is pending and as long as its answer was no; compared byte for
+/// byte.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NotificationKey(String);
 
@@ -108,7 +111,7 @@ pub struct Notification {
     pub payload: Option<Content>,
     /// What has become of it.
     pub state: NotificationState,
-    /// While it is pending: no second one has it.
+    /// While it is pending, and after it was declined until the same is asked again: no second one has it.
     pub key: Option<NotificationKey>,
     /// When its user read it, or answered it unread.
     pub read_at: Option<Timestamp>,
@@ -126,6 +129,12 @@ impl Notification {
     #[must_use]
     pub fn is_overdue(&self, now: Timestamp) -> bool {
         self.state == NotificationState::Pending && self.due_at.is_some_and(|due| due <= now)
+    }
+
+    /// Its user has declined it less than `wait_ms` ago.
+    #[must_use]
+    pub fn was_declined_within(&self, wait_ms: i64, now: Timestamp) -> bool {
+        self.state == NotificationState::Declined && now.millis() < self.updated_at.millis().saturating_add(wait_ms)
     }
 
     /// It was accepted, and what follows from that may not be done yet.

@@ -1,4 +1,4 @@
-//! Tells announcements, one receiver after the other, in the background.
+//! Tells announcements, a few receivers at a time, in the background.
 //!
 //! A job goes through its audience in the order of principals, a page at a time, and keeps how far it has come after each:
 //! a process that dies leaves a page that is told again, and whoever was told already is not told twice (the notification
@@ -7,6 +7,8 @@
 //!
 //! Several processes may look for jobs. One at a time works on each; where there are several, they are told in turns.
 
+mod pace;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +16,7 @@ use futures_util::{StreamExt as _, stream};
 use tokio::sync::Notify as Bell;
 use tokio::time::{Instant, sleep};
 
+use self::pace::Pace;
 use super::error::ServiceError;
 use super::notifications::Notifications;
 use crate::clock::Clock;
@@ -22,10 +25,6 @@ use crate::storage::{JobHolder, JobProgress, Store, StoreError};
 
 /// Receivers between two looks at how far a job is.
 const PAGE: u32 = 100;
-/// Receivers that are told at a time: a send that meets them waits for a commit with so many INBOXes at the most.
-const RECEIVERS_AT_ONCE: usize = 4;
-/// After a turn nobody is told for as long as it took, so that half of the time is left to others; no longer than this.
-const LONGEST_REST: Duration = Duration::from_secs(1);
 /// Jobs that are looked at in one turn.
 const JOBS_PER_TURN: u32 = 100;
 /// How long a process that died keeps a job from others. A page takes a fraction of it.
@@ -89,20 +88,20 @@ impl Announcing {
     /// Tells until it is to stop; what is left then is told by another process, or after the next start.
     pub async fn watch(&self, stop: impl Future<Output = ()>) {
         let mut stop = std::pin::pin!(stop);
-        let mut log = Log::default();
+        let (mut log, mut pace) = (Log::default(), Pace::default());
         let mut hindered = Pause::default();
         loop {
             let began = Instant::now();
             let turn = tokio::select! {
                 () = &mut stop => break,
-                turn = self.turn(&mut log) => turn,
+                turn = self.turn(&mut log, &mut pace) => turn,
             };
             let (pause, is_idle) = match turn {
                 Turn::Hindered => (hindered.longer(), false),
                 Turn::Idle => (EVERY, true),
                 Turn::Worked => {
                     hindered = Pause::default();
-                    (began.elapsed().min(LONGEST_REST), false)
+                    (pace.rest(began.elapsed()), false)
                 }
             };
             tokio::select! {
@@ -117,7 +116,7 @@ impl Announcing {
     }
 
     /// A page of each job.
-    async fn turn(&self, log: &mut Log) -> Turn {
+    async fn turn(&self, log: &mut Log, pace: &mut Pace) -> Turn {
         let jobs = match self
             .store
             .jobs_to_do(&self.holder, self.clock.now(), JOBS_PER_TURN)
@@ -131,7 +130,7 @@ impl Announcing {
         };
         let mut turn = if jobs.is_empty() { Turn::Idle } else { Turn::Worked };
         for job_id in jobs {
-            if let Err(error) = self.work_on(job_id, log).await {
+            if let Err(error) = self.work_on(job_id, log, pace).await {
                 tracing::warn!(%job_id, %error, "an announcement has to wait");
                 turn = Turn::Hindered;
             }
@@ -140,7 +139,7 @@ impl Announcing {
     }
 
     /// One page of one job.
-    async fn work_on(&self, job_id: JobId, log: &mut Log) -> Result<(), ServiceError> {
+    async fn work_on(&self, job_id: JobId, log: &mut Log, pace: &mut Pace) -> Result<(), ServiceError> {
         let holder = JobHolder {
             job_id,
             holder: &self.holder,
@@ -158,7 +157,7 @@ impl Announcing {
             Err(error) => return Err(error.into()),
         };
         let receivers = self.receivers(&announcement).await?;
-        let told = self.tell(&announcement, &receivers).await;
+        let told = self.tell(&announcement, &receivers, pace).await;
         let (now, until) = self.lease();
         if !self.store.advance_job(holder, told.progress, now, until).await? {
             tracing::warn!(%job_id, "another process goes on with an announcement that took this one too long");
@@ -192,10 +191,10 @@ impl Announcing {
     }
 
     /// Tells these, or those in front of the first who cannot be told now.
-    async fn tell(&self, announcement: &Announcement, receivers: &[Principal]) -> Told {
-        let notify = announcement.notify();
-        let telling = receivers.iter().map(|to| self.tell_one(*to, notify.clone()));
-        let mut answers = stream::iter(telling).buffered(RECEIVERS_AT_ONCE);
+    async fn tell(&self, announcement: &Announcement, receivers: &[Principal], pace: &mut Pace) -> Told {
+        let telling = receivers.iter().map(|to| self.tell_one(announcement.notify(*to)));
+        let mut answers = stream::iter(telling).buffered(pace.at_once());
+        let mut took = Vec::with_capacity(receivers.len());
         let mut told = Told {
             progress: JobProgress {
                 after: announcement.after,
@@ -206,7 +205,8 @@ impl Announcing {
         };
         for receiver in receivers {
             match answers.next().await {
-                Some(Ok(was_told)) => {
+                Some(Ok((was_told, telling_took))) => {
+                    took.push(telling_took);
                     told.progress.after = Some(*receiver);
                     told.progress.done += 1;
                     told.progress.missed += u64::from(!was_told);
@@ -218,19 +218,22 @@ impl Announcing {
                 None => break,
             }
         }
+        pace.learn(took);
         told
     }
 
-    /// `false` = it never can be.
-    async fn tell_one(&self, to: Principal, notify: Notify) -> Result<bool, ServiceError> {
-        match self.notifications.notify(to, notify).await {
-            Ok(_) => Ok(true),
-            Err(error) if error.code.retryable() && !self.is_damaged(to, &error).await? => Err(error),
+    /// How long it took; `false` = it never can be told.
+    async fn tell_one(&self, notify: Notify) -> Result<(bool, Duration), ServiceError> {
+        let (to, began) = (notify.to, Instant::now());
+        let told = match self.notifications.notify(notify).await {
+            Ok(_) => true,
+            Err(error) if error.code.retryable() && !self.is_damaged(to, &error).await? => return Err(error),
             Err(error) => {
                 tracing::error!(receiver = %to, %error, "an announcement cannot be told to a receiver, who is passed over");
-                Ok(false)
+                false
             }
-        }
+        };
+        Ok((told, began.elapsed()))
     }
 
     /// A writer that cannot load its INBOX says no more than that it is unavailable; the store says why.

@@ -65,7 +65,8 @@ impl Contacts {
         if self.store.ties(origin.principal, other).await?.contact.is_none() {
             return Ok(());
         }
-        self.act(origin, Personal::EndContact { principal: other }).await
+        self.act(origin, Personal::EndContact { principal: other }).await?;
+        Ok(())
     }
 
     /// Whom a user has blocked, by type and id.
@@ -83,7 +84,8 @@ impl Contacts {
     }
 
     /// Blocks somebody. When this returns, nothing that they send into the DIRECT of the two gets a number; their friend
-    /// request is DECLINED, that of the blocker EXPIRED, and they are contacts no longer.
+    /// request and their invitations are DECLINED, those of the blocker EXPIRED, and they are contacts no longer. Blocking
+    /// again goes on where a first time was cut off.
     ///
     /// # Errors
     /// `invalid_request` when it is oneself; `not_found` when the principal is not known and none is to be made.
@@ -95,12 +97,17 @@ impl Contacts {
         let name = Name::Id(other.id);
         self.principals.resolve_one(&Subject { kind: other.kind, name }).await?;
         let (principal, blocked) = (other, true);
-        self.act(origin, Personal::Block { principal, blocked }).await?;
+        let block = Personal::Block { principal, blocked };
+        let mut left = self.act(origin.clone(), block.clone()).await?;
         self.tell_direct(owner, other).await?;
+        // A commit ends so many of the pending ones; from here on none can be accepted, and no new ones come.
+        while left {
+            left = self.act(origin.clone(), block.clone()).await?;
+        }
         // They may have accepted in this moment what the blocker had asked them.
         if let Some(theirs) = self.store.by_creation_key(&CreationKey::inbox(other)).await? {
             let conclusion = Conclusion::Withdrawn { from: owner };
-            self.notifications.conclude(theirs, conclusion).await?;
+            while self.notifications.conclude(theirs, conclusion.clone()).await? {}
         }
         Ok(())
     }
@@ -118,11 +125,12 @@ impl Contacts {
         self.tell_direct(owner, other).await
     }
 
-    async fn act(&self, origin: Origin, act: Personal) -> Result<(), ServiceError> {
+    /// `true` = something has changed.
+    async fn act(&self, origin: Origin, act: Personal) -> Result<bool, ServiceError> {
         let inbox = self.inbox.of(origin.principal).await?;
         // Asked twice, each of them is the same act: the second changes nothing.
-        ask_keyed(self.bus.as_ref(), inbox, Command::Personal { origin, act }).await?;
-        Ok(())
+        let outcome = ask_keyed(self.bus.as_ref(), inbox, Command::Personal { origin, act }).await?;
+        Ok(!outcome.is_unchanged())
     }
 
     /// The writer of the DIRECT of the two, if there is one, looks at their blocks. One that is made from here on finds them.

@@ -10,8 +10,8 @@ use super::messages::member_access;
 use crate::conversation::{CommandError, ReplyTo, SessionReply};
 use crate::domain::personal::RECEIPTS_MEMBERS_MAX;
 use crate::domain::{
-    Action, ActionType, Adding, Code, Command, ConversationId, Create, CreationKey, DomainError, HistoryVisibility,
-    Kind, Origin, Outcome, Personal, Posting, Principal, Receipt, Seq, policy, visibility,
+    Action, ActionType, Code, Command, ConversationId, Create, CreationKey, DomainError, Kind, Notify, Origin, Outcome,
+    Personal, Principal, Receipt, Seq, policy, visibility,
 };
 use crate::ids::Ids;
 use crate::routing::Bus;
@@ -63,27 +63,37 @@ impl Inbox {
             return Ok(found);
         }
         let id = self.ids.conversation_id()?;
-        let create = Create {
-            origin: Origin {
-                principal: owner,
-                device: None,
-            },
-            kind: Kind::Inbox,
-            title: None,
-            members: Vec::new(),
-            creation_key: Some(key.clone()),
-            history_visibility: HistoryVisibility::Shared,
-            posting: Posting::All,
-            adding: Adding::Admins,
-        };
-        match ask_keyed(self.bus.as_ref(), id, Command::Create(create)).await {
+        match ask_keyed(self.bus.as_ref(), id, Command::Create(Create::inbox(owner))).await {
             Ok(_) => Ok(id),
+            Err(CommandError::Refused(DomainError::AlreadyCreated { .. })) => self.made_meanwhile(owner).await,
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Tells a principal something in their INBOX; where there is none, one commit makes it and says it.
+    ///
+    /// # Errors
+    /// What the writer of the INBOX says.
+    pub async fn tell(&self, notify: Notify) -> Result<Outcome, ServiceError> {
+        let owner = notify.to;
+        let found = self.store.by_creation_key(&CreationKey::inbox(owner)).await?;
+        let id = match found {
+            Some(found) => found,
+            None => self.ids.conversation_id()?,
+        };
+        match ask_keyed(self.bus.as_ref(), id, Command::Notify(notify.clone())).await {
+            Ok(outcome) => Ok(outcome),
             Err(CommandError::Refused(DomainError::AlreadyCreated { .. })) => {
-                let found = self.store.by_creation_key(&key).await?;
-                found.ok_or_else(|| ServiceError::internal(&format!("there is an inbox of {owner} without a key")))
+                let inbox = self.made_meanwhile(owner).await?;
+                Ok(ask_keyed(self.bus.as_ref(), inbox, Command::Notify(notify)).await?)
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    async fn made_meanwhile(&self, owner: Principal) -> Result<ConversationId, ServiceError> {
+        let found = self.store.by_creation_key(&CreationKey::inbox(owner)).await?;
+        found.ok_or_else(|| ServiceError::internal(&format!("there is an inbox of {owner} without a key")))
     }
 
     /// Where a read by this principal is decided.

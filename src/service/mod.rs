@@ -40,7 +40,7 @@ pub use forward::Forwarded;
 pub use health::Health;
 pub use inbox::{Inbox, ReadUpTo, Receipts};
 pub use messages::{HistoryPage, HistoryQuery, Messages, Sent, Touched};
-pub use notifications::{Asked, NotificationParts, Notifications};
+pub use notifications::{Asked, NotificationParts, Notifications, Terms};
 pub use principals::{PRINCIPALS_CACHED_MAX, Principals, STATUS_KNOWN_FOR};
 pub use reminders::{Reminder, Reminders};
 pub use sweep::{Objects, Sweep, Swept};

@@ -4,6 +4,7 @@
 //! between: every step of it can be done twice without harm.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::ask::ask_keyed;
 use super::conversations::{Conversations, Page};
@@ -38,7 +39,16 @@ pub struct Notifications {
     principals: Arc<Principals>,
     conversations: Arc<Conversations>,
     inbox: Arc<Inbox>,
-    expire_ms: i64,
+    terms: Terms,
+}
+
+/// How long what applies.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// For so long a request or an invitation can be answered.
+    pub expire: Duration,
+    /// So long after a no the same person does not ask the same again.
+    pub ask_again: Duration,
 }
 
 /// What the notifications of a server work with.
@@ -58,10 +68,9 @@ pub struct NotificationParts {
 }
 
 impl Notifications {
-    /// Requests and invitations can be answered for `expire_days`.
+    /// Requests and invitations are dealt with on these terms.
     #[must_use]
-    pub fn new(parts: NotificationParts, expire_days: u64) -> Self {
-        let expire_ms = i64::try_from(expire_days.saturating_mul(86_400_000)).unwrap_or(i64::MAX);
+    pub fn new(parts: NotificationParts, terms: Terms) -> Self {
         Self {
             store: parts.store,
             bus: parts.bus,
@@ -69,12 +78,13 @@ impl Notifications {
             principals: parts.principals,
             conversations: parts.conversations,
             inbox: parts.inbox,
-            expire_ms,
+            terms,
         }
     }
 
     /// Asks somebody to be a contact. While the request is pending it is that one; who was asked before by the same person
-    /// accepts by asking back; of two who are contacts already it is the request that made them so.
+    /// accepts by asking back; of two who are contacts already it is the request that made them so; and for a while after it was
+    /// declined it is that one.
     ///
     /// # Errors
     /// `invalid_request` when it is oneself; `forbidden` when one of the two has blocked the other; `already_exists` when
@@ -93,15 +103,17 @@ impl Notifications {
             });
         }
         let notify = Notify {
+            to,
             kind: NotificationKind::FriendRequest,
             from,
             key: NotificationKey::friend_request(from),
+            ask_again_ms: self.ask_again_ms(),
             text,
             conversation_id: None,
             payload: None,
             expires_at: Some(self.expires_at()),
         };
-        let mut asked = self.notify(to, notify).await?;
+        let mut asked = self.notify(notify).await?;
         // Both may have asked at once; then each of them finds the request of the other here, or one of them does.
         if asked.created && self.accept_mirrored(&origin, to).await?.is_some() {
             let now = self.store.notification(asked.notification.notification_id).await?;
@@ -112,8 +124,7 @@ impl Notifications {
 
     /// `to` has asked for the same: then there is nothing to ask, and the answer is yes.
     async fn accept_mirrored(&self, origin: &Origin, to: Principal) -> Result<Option<Notification>, ServiceError> {
-        let key = NotificationKey::friend_request(to);
-        let Some(theirs) = self.store.pending_notification(origin.principal, &key).await? else {
+        let Some(theirs) = self.pending_request(origin.principal, to).await? else {
             return Ok(None);
         };
         let accept = NotificationAnswer::Accept;
@@ -123,6 +134,12 @@ impl Notifications {
             Err(error) if matches!(error.code, Code::AlreadyDecided | Code::NotFound) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    async fn pending_request(&self, to: Principal, from: Principal) -> Result<Option<Notification>, ServiceError> {
+        let key = NotificationKey::friend_request(from);
+        let found = self.store.notification_by_key(to, &key).await?;
+        Ok(found.filter(|note| note.state == NotificationState::Pending))
     }
 
     /// Invites principals into a group: those who are in it or have blocked the inviter, or the other way round, are passed
@@ -148,15 +165,17 @@ impl Notifications {
         let mut notes = Vec::with_capacity(invited.len());
         for principal in invited {
             let notify = Notify {
+                to: principal,
                 kind: NotificationKind::GroupInvite,
                 from,
                 key: NotificationKey::invite(from, group),
+                ask_again_ms: self.ask_again_ms(),
                 text: title.clone(),
                 conversation_id: Some(group),
                 payload: None,
                 expires_at: Some(self.expires_at()),
             };
-            match self.notify(principal, notify).await {
+            match self.notify(notify).await {
                 Ok(asked) => notes.push(asked.notification),
                 // One who does not want to hear of it does not keep the others from it.
                 Err(error) if error.code == Code::Forbidden && to.len() > 1 => {}
@@ -170,9 +189,8 @@ impl Notifications {
     ///
     /// # Errors
     /// What the writer of the INBOX says.
-    pub async fn notify(&self, to: Principal, notify: Notify) -> Result<Asked, ServiceError> {
-        let inbox = self.inbox.of(to).await?;
-        match ask_keyed(self.bus.as_ref(), inbox, Command::Notify(notify)).await? {
+    pub async fn notify(&self, notify: Notify) -> Result<Asked, ServiceError> {
+        match self.inbox.tell(notify).await? {
             Outcome::Notified(notification) => Ok(Asked {
                 notification: Arc::unwrap_or_clone(notification),
                 created: true,
@@ -288,8 +306,7 @@ impl Notifications {
             Err(error) if error.code == Code::Forbidden => return self.lapse(note, error).await,
             Err(error) => return Err(error),
         }
-        let key = NotificationKey::friend_request(note.owner);
-        if let Some(mirrored) = self.store.pending_notification(note.from, &key).await? {
+        if let Some(mirrored) = self.pending_request(note.from, note.owner).await? {
             let conclusion = Conclusion::Mirrored { from: note.owner };
             self.conclude(mirrored.inbox_id, conclusion).await?;
         }
@@ -303,6 +320,7 @@ impl Notifications {
         let command = Command::Join {
             member: note.owner,
             by: note.from,
+            accepted_at: note.updated_at,
         };
         match ask_keyed(self.bus.as_ref(), group, command).await {
             Ok(_) => Ok(()),
@@ -320,10 +338,10 @@ impl Notifications {
         Err(why)
     }
 
-    /// The server itself brings a notification to its end.
-    pub(super) async fn conclude(&self, inbox: ConversationId, conclusion: Conclusion) -> Result<(), ServiceError> {
-        ask_keyed(self.bus.as_ref(), inbox, Command::Conclude(conclusion)).await?;
-        Ok(())
+    /// The server itself brings a notification to its end; `true` = something has changed.
+    pub(super) async fn conclude(&self, inbox: ConversationId, conclusion: Conclusion) -> Result<bool, ServiceError> {
+        let outcome = ask_keyed(self.bus.as_ref(), inbox, Command::Conclude(conclusion)).await?;
+        Ok(!outcome.is_unchanged())
     }
 
     /// Something is to be done with it: it expires, or what follows from it was not carried out.
@@ -332,10 +350,15 @@ impl Notifications {
             return self.carry_out(note).await;
         }
         let conclusion = Conclusion::Expire(note.notification_id);
-        self.conclude(note.inbox_id, conclusion).await
+        self.conclude(note.inbox_id, conclusion).await?;
+        Ok(())
     }
 
     fn expires_at(&self) -> Timestamp {
-        Timestamp::from_millis(self.clock.now().millis().saturating_add(self.expire_ms))
+        self.clock.now().plus(self.terms.expire)
+    }
+
+    fn ask_again_ms(&self) -> i64 {
+        i64::try_from(self.terms.ask_again.as_millis()).unwrap_or(i64::MAX)
     }
 }

@@ -169,6 +169,8 @@ pub trait ConversationStore: Send + Sync {
     async fn members(&self, id: ConversationId, after: Option<MemberPosition>, limit: u32) -> StoreResult<Vec<Member>>;
     /// How far those of `principals` have cleared the conversation who have; a former membership counts.
     async fn cleared(&self, id: ConversationId, principals: &[Principal]) -> StoreResult<HashMap<Principal, Seq>>;
+    /// When `principal` last became a member here, whether they still are or not; `None` = never.
+    async fn last_joined(&self, id: ConversationId, principal: Principal) -> StoreResult<Option<Timestamp>>;
     /// What reads check: the header and the viewer's membership; `None` = no such conversation.
     async fn access(&self, id: ConversationId, viewer: Principal) -> StoreResult<Option<(Header, Option<Membership>)>>;
     /// Has the other one of this DIRECT blocked `principal`, who is in it? `false` where it is no DIRECT.

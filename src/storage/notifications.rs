@@ -30,8 +30,10 @@ impl DueNotification {
 pub trait NotificationStore: Send + Sync {
     /// One, whosever it is.
     async fn notification(&self, id: MessageId) -> StoreResult<Option<Notification>>;
-    /// The one of `owner` that is pending by this key.
-    async fn pending_notification(&self, owner: Principal, key: &NotificationKey) -> StoreResult<Option<Notification>>;
+    /// The one of `owner` that has this key.
+    async fn notification_by_key(&self, owner: Principal, key: &NotificationKey) -> StoreResult<Option<Notification>>;
+    /// What `owner` has pending from somebody: a request, then invitations, the oldest first; at most `limit`.
+    async fn pending_from(&self, owner: Principal, from: Principal, limit: u32) -> StoreResult<Vec<Notification>>;
     /// Those of `owner` (in this state, if one is given) with ids below `before`, the newest first, at most `limit`. What
     /// the owner has deleted for themselves or cleared away is left out.
     async fn notifications(

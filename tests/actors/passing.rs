@@ -32,9 +32,11 @@ fn inbox(owner: Principal) -> Command {
 
 fn notify(kind: NotificationKind, key: NotificationKey) -> Command {
     Command::Notify(Notify {
+        to: ANN,
         kind,
         from: BOB,
         key,
+        ask_again_ms: 0,
         text: Some("x".to_owned()),
         conversation_id: None,
         payload: None,

@@ -158,7 +158,7 @@ async fn two_who_ask_each_other_end_as_one_contact() {
 
 #[actix_web::test]
 async fn a_declined_request_makes_nothing_and_can_be_made_again() {
-    let world = World::start().await;
+    let world = World::start_with(|config| config.notifications.ask_again_hours = 0).await;
     let (ann, bob) = (world.user(1), world.user(2));
     let id = asked(&ann, &bob).await;
     answer(&bob, &id, "read").await.ok(200);
@@ -170,6 +170,58 @@ async fn a_declined_request_makes_nothing_and_can_be_made_again() {
     let second = asked(&ann, &bob).await;
     assert_ne!(second, id);
     assert_eq!(listed(&bob, "DECLINED").await, [id]);
+    world.stop().await;
+}
+
+#[actix_web::test]
+async fn who_was_told_no_does_not_ask_again_at_once_and_who_said_no_may_ask() {
+    let world = World::start().await;
+    let (ann, bob) = (world.user(1), world.user(2));
+    let id = asked(&ann, &bob).await;
+    answer(&bob, &id, "decline").await.ok(200);
+    let mut phone = Socket::hello(&world, &bob, "phone").await;
+    for _ in 0..3 {
+        let no = ask(&ann, &bob, "please").await.ok(200);
+        assert_eq!((&no["notification_id"], &no["state"]), (&json!(id), &json!("DECLINED")));
+    }
+    assert_eq!(
+        phone.pushed().await,
+        [Value::Null; 0],
+        "nothing new reaches who declined"
+    );
+    assert_eq!(listed(&bob, "PENDING").await, [""; 0]);
+    let back = asked(&bob, &ann).await;
+    // Now the first one's asking is an answer.
+    let yes = ask(&ann, &bob, "please").await.ok(200);
+    assert_eq!(
+        (&yes["notification_id"], &yes["state"]),
+        (&json!(back), &json!("ACCEPTED"))
+    );
+    assert_eq!(contacts(&ann).await, slice::from_ref(&bob.principal));
+    world.stop().await;
+}
+
+#[actix_web::test]
+async fn a_request_that_was_cleared_away_or_deleted_is_made_again_and_seen() {
+    let world = World::start().await;
+    let (ann, bob) = (world.user(1), world.user(2));
+    let first = asked(&ann, &bob).await;
+    let inbox = id_of(&of_kind(&bob, "INBOX").await[0], "conversation_id");
+    bob.post(&format!("/v1/conversations/{inbox}/clear"), &json!({"up_to_seq": 1}))
+        .await
+        .ok(200);
+    assert_eq!(listed(&bob, "PENDING").await, [""; 0]);
+    let second = asked(&ann, &bob).await;
+    assert_eq!(listed(&bob, "PENDING").await, slice::from_ref(&second));
+    bob.set(&format!("/v1/messages/{second}/actions/DELETE")).await.ok(200);
+    // Asking back does not accept what was thrown away: it is a request of one's own.
+    let back = asked(&bob, &ann).await;
+    let third = ask(&ann, &bob, "it is me").await.ok(200);
+    assert_eq!(
+        (&third["notification_id"], &third["state"]),
+        (&json!(back), &json!("ACCEPTED"))
+    );
+    assert!(first != second && contacts(&bob).await == slice::from_ref(&ann.principal));
     world.stop().await;
 }
 

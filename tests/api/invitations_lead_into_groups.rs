@@ -1,18 +1,21 @@
 //! Invitations: whoever may add may invite, and it is worth what their right is worth when it is accepted.
 
+use std::slice;
+
 use serde_json::{Value, json};
+use sqlx::{Connection as _, QueryBuilder, Sqlite, SqliteConnection};
 
 use super::friends_are_asked::{answer, listed};
 use super::socket::Socket;
 use super::world::{Caller, Reply, World, id_of};
 
-async fn invite(who: &Caller, room: &str, to: &[&Caller]) -> Reply {
+pub(crate) async fn invite(who: &Caller, room: &str, to: &[&Caller]) -> Reply {
     let to: Vec<&Value> = to.iter().map(|one| &one.principal).collect();
     who.post(&format!("/v1/conversations/{room}/invites"), &json!({ "to": to }))
         .await
 }
 
-async fn invited(who: &Caller, room: &str, one: &Caller) -> String {
+pub(crate) async fn invited(who: &Caller, room: &str, one: &Caller) -> String {
     let page = invite(who, room, &[one]).await.ok(200);
     id_of(&page["items"][0], "notification_id")
 }
@@ -112,5 +115,61 @@ async fn who_may_not_add_may_not_invite_and_a_list_is_bounded() {
     let page = invite(&ann, &room, &[&bob, &world.user(4)]).await.ok(200);
     assert_eq!(page["items"].as_array().unwrap().len(), 1, "{page}");
     invite(&ann, &room, &[&bob]).await.refused("forbidden");
+    world.stop().await;
+}
+
+#[actix_web::test]
+async fn an_invitation_that_was_declined_is_not_repeated_at_once_and_one_that_was_deleted_is_made_again() {
+    let world = World::start().await;
+    let (ann, bob) = (world.user(1), world.user(2));
+    let (room, other) = (ann.group(&[]).await, ann.group(&[]).await);
+    let id = invited(&ann, &room, &bob).await;
+    answer(&bob, &id, "decline").await.ok(200);
+    let page = invite(&ann, &room, &[&bob]).await.ok(200);
+    assert_eq!(
+        (&page["items"][0]["notification_id"], &page["items"][0]["state"]),
+        (&json!(id), &json!("DECLINED"))
+    );
+    let hidden = invited(&ann, &other, &bob).await;
+    bob.set(&format!("/v1/messages/{hidden}/actions/DELETE")).await.ok(200);
+    let seen = invited(&ann, &other, &bob).await;
+    assert_eq!(listed(&bob, "PENDING").await, slice::from_ref(&seen));
+    answer(&bob, &seen, "accept").await.ok(200);
+    bob.get(&format!("/v1/conversations/{other}")).await.ok(200);
+    world.stop().await;
+}
+
+/// Whether something is still to be done with a notification; given a time, it is as if it had not been done.
+async fn due_at(world: &World, id: &str, undone: Option<i64>) -> Option<i64> {
+    let mut connection = SqliteConnection::connect(&world.database_url()).await.unwrap();
+    let row = format!("WHERE notification_id = {id}");
+    if let Some(at) = undone {
+        let mut update = QueryBuilder::<Sqlite>::new(format!("UPDATE im_notification SET due_at = {at} {row}"));
+        update.build().execute(&mut connection).await.unwrap();
+    }
+    let mut select = QueryBuilder::<Sqlite>::new(format!("SELECT due_at FROM im_notification {row}"));
+    let due_at = select.build_query_scalar().fetch_one(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+    due_at
+}
+
+#[actix_web::test]
+async fn who_left_after_an_acceptance_that_was_cut_off_is_not_brought_back() {
+    let world = World::start().await;
+    let (ann, bob) = (world.user(1), world.user(2));
+    let room = ann.group(&[]).await;
+    let id = invited(&ann, &room, &bob).await;
+    answer(&bob, &id, "accept").await.ok(200);
+    bob.delete(&format!("/v1/conversations/{room}/members/USER/2"))
+        .await
+        .ok(200);
+    // As a process leaves it that died between the joining and the note of it.
+    due_at(&world, &id, Some(1)).await;
+    while due_at(&world, &id, None).await.is_some() {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    bob.get(&format!("/v1/conversations/{room}"))
+        .await
+        .refused("not_a_member");
     world.stop().await;
 }

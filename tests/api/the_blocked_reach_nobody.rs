@@ -2,10 +2,12 @@
 
 use std::slice;
 
+use onescribe::domain::notification::ENDED_AT_ONCE_MAX;
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::friends_are_asked::{answer, ask, asked, contacts, listed};
+use super::invitations_lead_into_groups::invited;
 use super::socket::{Socket, send};
 use super::world::{Caller, World, id_of};
 
@@ -135,6 +137,34 @@ async fn a_block_ends_what_was_asked_in_both_directions_and_the_contact() {
     assert_eq!(contacts(&cy).await, slice::from_ref(&bob.principal));
     block(&cy, &bob, Method::PUT).await;
     assert_eq!((contacts(&cy).await, contacts(&bob).await), (vec![], vec![]));
+    world.stop().await;
+}
+
+#[actix_web::test]
+async fn a_block_ends_the_invitations_between_the_two_however_many() {
+    let world = World::start().await;
+    let (ann, bob, cy) = (world.user(1), world.user(2), world.user(3));
+    let (theirs, own, of_cy) = (ann.group(&[]).await, bob.group(&[]).await, cy.group(&[]).await);
+    let by_ann = invited(&ann, &theirs, &bob).await;
+    let by_bob = invited(&bob, &own, &ann).await;
+    let by_cy = invited(&cy, &of_cy, &bob).await;
+    block(&bob, &ann, Method::PUT).await;
+    assert_eq!(listed(&bob, "DECLINED").await, slice::from_ref(&by_ann));
+    assert_eq!(listed(&ann, "EXPIRED").await, slice::from_ref(&by_bob));
+    assert_eq!(listed(&bob, "PENDING").await, slice::from_ref(&by_cy));
+    for (who, id) in [(&bob, &by_ann), (&ann, &by_bob)] {
+        answer(who, id, "accept").await.refused("already_decided");
+    }
+    // More than one commit ends, in both directions.
+    let many = ENDED_AT_ONCE_MAX + 5;
+    for _ in 0..many {
+        let (theirs, own) = (cy.group(&[]).await, bob.group(&[]).await);
+        tokio::join!(invited(&cy, &theirs, &bob), invited(&bob, &own, &cy));
+    }
+    block(&bob, &cy, Method::PUT).await;
+    for who in [&bob, &cy] {
+        assert_eq!(listed(who, "PENDING").await, [""; 0]);
+    }
     world.stop().await;
 }
 

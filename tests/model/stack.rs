@@ -14,13 +14,16 @@ use onescribe::domain::{DeviceId, Name, Origin, Principal, PrincipalType, Subjec
 use onescribe::ids::Ids;
 use onescribe::routing::{Bus, Registry};
 use onescribe::service::{
-    Contacts, Conversations, Devices, Epoch, Inbox, Messages, NotificationParts, Notifications, Principals, Sync,
+    Contacts, Conversations, Devices, Epoch, Inbox, Messages, NotificationParts, Notifications, Principals, Sync, Terms,
 };
 use onescribe::storage::Store;
 
 use super::model::{User, WINDOW_SECS};
 
-const EXPIRE_DAYS: u64 = 30;
+const TERMS: Terms = Terms {
+    expire: Duration::from_hours(720),
+    ask_again: Duration::from_hours(24),
+};
 const HOUR: Duration = Duration::from_hours(1);
 const BOUNDS: Bounds = Bounds {
     bytes: 64 << 20,
@@ -97,7 +100,7 @@ impl Stack {
             conversations: conversations.clone(),
             inbox: inbox.clone(),
         };
-        let notifications = Arc::new(Notifications::new(parts, EXPIRE_DAYS));
+        let notifications = Arc::new(Notifications::new(parts, TERMS));
         let (own, told) = (inbox.clone(), notifications.clone());
         Self {
             contacts: Contacts::new(store.clone(), bus.clone(), principals, own, told),

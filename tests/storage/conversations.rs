@@ -109,6 +109,22 @@ pub(crate) async fn who_left_is_no_member_and_may_come_back(fixture: &Fixture) {
     );
 }
 
+pub(crate) async fn when_somebody_last_joined_is_known_also_of_former_members(fixture: &Fixture) {
+    let mut writer = fixture.store.writer();
+    let mut held = Held::group(&mut *writer, ANNA, &[BEN]).await;
+    let joined = async |held: &Held| fixture.store.last_joined(held.id, BEN).await.unwrap();
+    let in_it = |held: &Held| held.state.as_ref().unwrap().members.get(BEN).unwrap().joined_at;
+    let founded = in_it(&held);
+    held.commit(&mut *writer, &[remove(ANNA, BEN)]).await;
+    assert_eq!(joined(&held).await, Some(founded));
+    held.now += 1_000;
+    held.commit(&mut *writer, &[add(ANNA, &[BEN])]).await;
+    let again = in_it(&held);
+    assert!(again > founded);
+    assert_eq!(joined(&held).await, Some(again));
+    assert_eq!(fixture.store.last_joined(held.id, CARLA).await.unwrap(), None);
+}
+
 pub(crate) async fn the_owner_who_leaves_hands_over(fixture: &Fixture) {
     let store = &*fixture.store;
     let mut writer = store.writer();

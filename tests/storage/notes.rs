@@ -1,11 +1,11 @@
 //! What users are told in their INBOX, contacts and blocks: rows of their own, written with commits of an INBOX.
 
 use onescribe::domain::{
-    ActionType, ChangeSeq, ChangeType, Command, Conclusion, CreationKey, Event, Kind, Message, MessageId, Notification,
-    NotificationAnswer, NotificationKey, NotificationKind, NotificationState, Notify, Outcome, Personal, Principal,
-    ProfilePatch, Seq, Ties, Timestamp, Touch,
+    ActionType, ChangeSeq, ChangeType, Command, Conclusion, ConversationId, CreationKey, Event, Kind, Message,
+    MessageId, Notification, NotificationAnswer, NotificationKey, NotificationKind, NotificationState, Notify, Outcome,
+    Personal, Principal, ProfilePatch, Seq, Ties, Timestamp, Touch,
 };
-use onescribe::storage::{DueNotification, Store};
+use onescribe::storage::{CommitError, DueNotification, Store};
 
 use super::builder::{Held, NOW, create, next_id, origin};
 use super::own::{ANNA, BEN, Inbox, set};
@@ -17,13 +17,30 @@ const BOT: Principal = Principal::agent(3);
 
 fn ask(from: Principal, due: i64) -> Command {
     Command::Notify(Notify {
+        to: BEN,
         kind: NotificationKind::FriendRequest,
         from,
         key: NotificationKey::friend_request(from),
+        ask_again_ms: 0,
         text: Some("Ä, it's me 🎉".to_owned()),
         conversation_id: None,
         payload: None,
         expires_at: Some(Timestamp::from_millis(due)),
+    })
+}
+
+fn invite(from: Principal, group: i64) -> Command {
+    let group = ConversationId::new(group).unwrap();
+    Command::Notify(Notify {
+        to: BEN,
+        kind: NotificationKind::GroupInvite,
+        from,
+        key: NotificationKey::invite(from, group),
+        ask_again_ms: 0,
+        text: None,
+        conversation_id: Some(group),
+        payload: None,
+        expires_at: Some(Timestamp::from_millis(NOW * 2)),
     })
 }
 
@@ -67,11 +84,8 @@ pub(crate) async fn a_notification_comes_back_as_it_is_and_so_does_its_message(f
         assert_eq!(store.notification(id).await.unwrap().as_ref(), Some(note));
         assert_eq!(store.message(id).await.unwrap().unwrap().content, note.content());
         let key = NotificationKey::friend_request(note.from);
-        assert_eq!(
-            store.pending_notification(BEN, &key).await.unwrap().as_ref(),
-            Some(note)
-        );
-        assert_eq!(store.pending_notification(ANNA, &key).await.unwrap(), None);
+        assert_eq!(store.notification_by_key(BEN, &key).await.unwrap().as_ref(), Some(note));
+        assert_eq!(store.notification_by_key(ANNA, &key).await.unwrap(), None);
     }
     let done = inbox.does(store, &[answer(&first, NotificationAnswer::Decline)]).await;
     let declined = told(&done[0]);
@@ -364,5 +378,92 @@ pub(crate) async fn a_second_pending_one_with_the_same_key_is_fenced(fixture: &F
     inbox.gets(store, &[ask(ANNA, NOW * 2)]).await;
     let results = store.writer().commit(std::slice::from_ref(&late)).await;
     assert!(results[0].is_err(), "{results:?}");
+    assert_eq!(list(store, None).await.len(), 1);
+}
+
+pub(crate) async fn a_pending_one_that_was_cleared_or_deleted_makes_room_for_another(fixture: &Fixture) {
+    let store = &*fixture.store;
+    let mut inbox = Inbox::of(store, BEN).await;
+    let state = async |note: &Notification| store.notification(note.notification_id).await.unwrap().unwrap().state;
+    let first = told(&inbox.gets(store, &[ask(ANNA, NOW * 2)]).await[0]);
+    let clear = Personal::Clear {
+        conversation_id: inbox.id(),
+        up_to_seq: Seq::new(1),
+    };
+    inbox.does(store, &[clear]).await;
+    let again = inbox.gets(store, &[ask(ANNA, NOW * 2)]).await;
+    let second = told(&again[0]);
+    assert!(matches!(again[0], Outcome::Notified(_)) && second.notification_id != first.notification_id);
+    assert_eq!(state(&first).await, NotificationState::Expired);
+    let deleted = store.message(second.notification_id).await.unwrap().unwrap();
+    inbox.does(store, &[set(&deleted, ActionType::Delete)]).await;
+    let third = told(&inbox.gets(store, &[ask(ANNA, NOW * 2)]).await[0]);
+    assert_eq!(state(&second).await, NotificationState::Expired);
+    assert_eq!(ids(&list(store, None).await), [third.notification_id.get()]);
+    // Its message says so, too.
+    let message = store.message(first.notification_id).await.unwrap().unwrap();
+    let row = store.notification(first.notification_id).await.unwrap().unwrap();
+    assert_eq!(message.content, row.content());
+}
+
+pub(crate) async fn a_no_keeps_its_key_until_the_same_is_asked_again(fixture: &Fixture) {
+    let store = &*fixture.store;
+    let mut inbox = Inbox::of(store, BEN).await;
+    let first = told(&inbox.gets(store, &[ask(ANNA, NOW * 2)]).await[0]);
+    let declined = told(&inbox.does(store, &[answer(&first, NotificationAnswer::Decline)]).await[0]);
+    let key = NotificationKey::friend_request(ANNA);
+    assert_eq!(
+        store.notification_by_key(BEN, &key).await.unwrap(),
+        Some(declined.clone())
+    );
+    let second = told(&inbox.gets(store, &[ask(ANNA, NOW * 2)]).await[0]);
+    assert_eq!(
+        store.notification_by_key(BEN, &key).await.unwrap(),
+        Some(second.clone())
+    );
+    let released = store.notification(first.notification_id).await.unwrap().unwrap();
+    assert_eq!(released, Notification { key: None, ..declined });
+    assert_eq!(ids(&list(store, None).await).len(), 2);
+}
+
+pub(crate) async fn what_is_pending_from_somebody_comes_request_first_and_bounded(fixture: &Fixture) {
+    let store = &*fixture.store;
+    let mut inbox = Inbox::of(store, BEN).await;
+    let asked = [
+        invite(ANNA, 8),
+        invite(ANNA, 9),
+        invite(CARL, 9),
+        ask(BOT, NOW * 2),
+        ask(ANNA, NOW * 2),
+        invite(ANNA, 7),
+    ];
+    let asked = inbox.gets(store, &asked).await;
+    let notes: Vec<i64> = asked.iter().map(|one| told(one).notification_id.get()).collect();
+    let decline = answer(&told(&asked[1]), NotificationAnswer::Decline);
+    inbox.does(store, &[decline]).await;
+    let from = async |from, limit| ids(&store.pending_from(BEN, from, limit).await.unwrap());
+    assert_eq!(from(ANNA, 10).await, [notes[4], notes[0], notes[5]]);
+    assert_eq!(from(ANNA, 2).await, [notes[4], notes[0]]);
+    assert_eq!(from(CARL, 10).await, [notes[2]]);
+    assert_eq!(store.pending_from(ANNA, BEN, 10).await.unwrap(), []);
+    inbox.does(store, &[block(ANNA, true)]).await;
+    assert_eq!(from(ANNA, 10).await, [0; 0]);
+    assert_eq!(list(store, Some(NotificationState::Declined)).await.len(), 4);
+}
+
+pub(crate) async fn an_inbox_is_made_by_the_commit_of_its_first_notification(fixture: &Fixture) {
+    let store = &*fixture.store;
+    let mut inbox = Inbox::unmade(BEN);
+    let note = told(&inbox.gets(store, &[ask(ANNA, NOW * 2)]).await[0]);
+    let found = store.by_creation_key(&CreationKey::inbox(BEN)).await.unwrap();
+    assert_eq!(found, Some(inbox.id()));
+    assert_eq!(ids(&list(store, None).await), [note.notification_id.get()]);
+    let loaded = store.load(inbox.id()).await.unwrap().unwrap();
+    assert_eq!((loaded.header.kind, loaded.head.last_seq.get()), (Kind::Inbox, 1));
+    // Another process had no INBOX of theirs before it, either: nothing of it is stored.
+    let mut late = Inbox::unmade(BEN);
+    let commit = late.gets_later(store, &[ask(CARL, NOW * 2)]).await;
+    let results = store.writer().commit(std::slice::from_ref(&commit)).await;
+    assert_eq!(results, vec![Err(CommitError::Exists)]);
     assert_eq!(list(store, None).await.len(), 1);
 }

@@ -28,6 +28,12 @@ impl Inbox {
         Self { held, owner }
     }
 
+    /// Nobody has been told anything yet.
+    pub(crate) fn unmade(owner: Principal) -> Self {
+        let held = Held::new();
+        Self { held, owner }
+    }
+
     /// What these commands ask the store for, with what the store says.
     async fn decide(&mut self, store: &dyn Store, commands: &[Command]) -> (Vec<Outcome>, Option<Commit>) {
         let mut facts = Facts::default();
@@ -65,9 +71,13 @@ impl Inbox {
                 Some(Fact::Notification(id)) => {
                     facts.notifications.insert(id, store.notification(id).await.unwrap());
                 }
-                Some(Fact::Pending(who, key)) => {
-                    let found = store.pending_notification(who, &key).await.unwrap();
-                    facts.pending.insert((who, key), found);
+                Some(Fact::Keyed(who, key)) => {
+                    let found = store.notification_by_key(who, &key).await.unwrap();
+                    facts.keyed.insert((who, key), found);
+                }
+                Some(Fact::PendingFrom(who, from)) => {
+                    let found = store.pending_from(who, from, 50).await.unwrap();
+                    facts.pending_from.insert((who, from), found);
                 }
                 Some(Fact::Ties(one, other)) => {
                     facts.ties.insert((one, other), store.ties(one, other).await.unwrap());

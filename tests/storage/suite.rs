@@ -108,6 +108,7 @@ macro_rules! contract {
                 sending_moves_the_senders_read_position_forward_only,
                 who_joins_has_nothing_unread,
                 who_left_is_no_member_and_may_come_back,
+                when_somebody_last_joined_is_known_also_of_former_members,
                 the_owner_who_leaves_hands_over,
                 a_conversation_is_seen_as_its_viewer_sees_it,
                 the_list_goes_by_latest_activity_page_by_page,
@@ -187,6 +188,10 @@ macro_rules! contract {
                 a_block_is_known_to_whoever_loads_the_direct,
                 two_who_accept_each_other_at_once_never_wait_in_a_circle,
                 a_second_pending_one_with_the_same_key_is_fenced,
+                a_pending_one_that_was_cleared_or_deleted_makes_room_for_another,
+                a_no_keeps_its_key_until_the_same_is_asked_again,
+                what_is_pending_from_somebody_comes_request_first_and_bounded,
+                an_inbox_is_made_by_the_commit_of_its_first_notification,
             }
             files::{
                 an_upload_becomes_a_file_and_comes_back_as_it_was,

@@ -413,9 +413,11 @@ async fn told(file: &Path) -> ConversationId {
     };
     core.ask(inbox, Command::Create(create)).await.unwrap().unwrap();
     let notify = Notify {
+        to: Principal::user(1),
         kind: NotificationKind::FriendRequest,
         from,
         key: NotificationKey::friend_request(from),
+        ask_again_ms: 0,
         text: Some("hello".to_owned()),
         conversation_id: None,
         payload: None,

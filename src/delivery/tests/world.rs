@@ -59,6 +59,9 @@ impl ConversationStore for Memberships {
     async fn cleared(&self, _: ConversationId, _: &[Principal]) -> StoreResult<HashMap<Principal, Seq>> {
         panic!("not asked for")
     }
+    async fn last_joined(&self, _: ConversationId, _: Principal) -> StoreResult<Option<Timestamp>> {
+        panic!("not asked for")
+    }
     async fn access(&self, _: ConversationId, _: Principal) -> StoreResult<Option<(Header, Option<Membership>)>> {
         panic!("not asked for")
     }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::append::members_payload;
-use super::{Context, Draft, MEMBERS_MAX, Outcome, Refusal};
+use super::{Context, Draft, Fact, MEMBERS_MAX, Outcome, Refusal};
 use crate::domain::change::ChangeType;
 use crate::domain::command::{Create, Origin};
 use crate::domain::conversation::{Head, Header, Kind, Status};
@@ -97,15 +97,22 @@ impl Draft<'_> {
         })
     }
 
-    /// An invitation was accepted. The right to join is that of whoever invited.
+    /// An invitation was accepted. The right to join is that of whoever invited. A process may have died between the joining
+    /// and the note of it, and the member may have left since: nobody is brought back by what was done already.
     pub(super) fn join(
         &mut self,
         member: Principal,
         by: Principal,
+        accepted_at: Timestamp,
         context: &mut Context<'_>,
     ) -> Result<Outcome, Refusal> {
         let (header, head) = self.existing()?;
         if self.member(member).is_some() {
+            return Ok(Outcome::Changed(None));
+        }
+        let last_joined = context.facts.last_joined.get(&member);
+        let last_joined = last_joined.ok_or(Refusal::Needs(Fact::LastJoined(member)))?;
+        if last_joined.is_some_and(|at| at >= accepted_at) {
             return Ok(Outcome::Changed(None));
         }
         policy::may_join(&header, self.member(by).as_ref())?;

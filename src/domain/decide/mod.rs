@@ -124,8 +124,12 @@ pub enum Fact {
     Actionable(MessageId, Principal),
     /// A notification anywhere.
     Notification(MessageId),
-    /// The pending notification of this principal that has this key.
-    Pending(Principal, NotificationKey),
+    /// The notification of this principal that has this key.
+    Keyed(Principal, NotificationKey),
+    /// What the first has pending from the second: a request, then invitations, as many as one commit ends.
+    PendingFrom(Principal, Principal),
+    /// When did this principal, who is no member of this conversation, last join it?
+    LastJoined(Principal),
     /// What is between these two, in this order.
     Ties(Principal, Principal),
     /// Which of these files, in order, may the principal read?
@@ -177,8 +181,12 @@ pub struct Facts {
     pub actionables: HashMap<(MessageId, Principal), Option<Actionable>>,
     /// `None` = no such notification.
     pub notifications: HashMap<MessageId, Option<Notification>>,
-    /// `None` = nothing of the kind is pending.
-    pub pending: HashMap<(Principal, NotificationKey), Option<Notification>>,
+    /// `None` = none has the key.
+    pub keyed: HashMap<(Principal, NotificationKey), Option<Notification>>,
+    /// A request, then invitations.
+    pub pending_from: HashMap<(Principal, Principal), Vec<Notification>>,
+    /// `None` = never.
+    pub last_joined: HashMap<Principal, Option<Timestamp>>,
     /// Two principals in order.
     pub ties: HashMap<(Principal, Principal), Ties>,
     /// May the principal read the file?
@@ -287,7 +295,11 @@ impl<'a> Draft<'a> {
             Command::Notify(notify) => self.notify(notify, context),
             Command::Conclude(conclusion) => self.conclude(conclusion, context),
             Command::Invite { origin, members } => self.invite(origin, members),
-            Command::Join { member, by } => self.join(*member, *by, context),
+            Command::Join {
+                member,
+                by,
+                accepted_at,
+            } => self.join(*member, *by, *accepted_at, context),
             Command::HeedBlocks => self.heed_blocks(context),
             Command::RemoveMember { origin, target } => self.remove_member(origin, *target, context),
             Command::Touch {

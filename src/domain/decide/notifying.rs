@@ -12,7 +12,7 @@ use super::{Context, Draft, Fact, Outcome, Refusal, Touchable};
 use crate::domain::annotated::Annotated;
 use crate::domain::chain;
 use crate::domain::change::{Change, ChangeType};
-use crate::domain::command::{Conclusion, Notify, Origin};
+use crate::domain::command::{Conclusion, Create, Notify, Origin};
 use crate::domain::content::MessageType;
 use crate::domain::conversation::Kind;
 use crate::domain::error::{DomainError, InvalidField};
@@ -20,13 +20,19 @@ use crate::domain::event::Event;
 use crate::domain::ids::{MessageId, Principal, Timestamp};
 use crate::domain::message::Message;
 use crate::domain::notification::{
-    CARRY_OUT_AFTER_MS, Notification, NotificationAnswer, NotificationKey, NotificationKind, NotificationState,
+    CARRY_OUT_AFTER_MS, ENDED_AT_ONCE_MAX, Notification, NotificationAnswer, NotificationKey, NotificationKind,
+    NotificationState,
 };
 use crate::domain::policy::{self, NO_SUCH_NOTIFICATION};
 
 impl Draft<'_> {
     pub(super) fn notify(&mut self, notify: &Notify, context: &mut Context<'_>) -> Result<Outcome, Refusal> {
-        let owner = self.owner()?;
+        // The first thing that somebody is told makes their INBOX.
+        let owner = if self.header.is_some() {
+            self.owner()?
+        } else {
+            notify.to
+        };
         let ties = match notify.kind {
             NotificationKind::Announcement => None,
             NotificationKind::FriendRequest | NotificationKind::GroupInvite => {
@@ -43,20 +49,51 @@ impl Draft<'_> {
             let accepted = accepted.ok_or(DomainError::AlreadyContacts)?;
             return Ok(Outcome::Noted(accepted, None));
         }
-        let pending = self.pending(owner, &notify.key, context)?;
-        if let Some(pending) = &pending {
-            if !pending.is_overdue(context.now) {
-                return Ok(Outcome::Noted(Arc::clone(pending), None));
-            }
-            // Known before the first event.
-            self.touchable(pending.notification_id, context)?;
+        let before = self.keyed(owner, &notify.key, context)?;
+        if let Some(before) = &before
+            && self.stands(before, notify, context)?
+        {
+            return Ok(Outcome::Noted(Arc::clone(before), None));
         }
         let notification_id = (context.next_id)()?;
-        if let Some(overdue) = pending {
-            let expired = overdue.ended(NotificationState::Expired, context.now);
-            self.change_note(&by_the_server(), expired, context)?;
+        match before {
+            Some(declined) if declined.state != NotificationState::Pending => self.release(&declined),
+            Some(pending) => {
+                let expired = pending.ended(NotificationState::Expired, context.now);
+                self.change_note(&by_the_server(), expired, context)?;
+            }
+            None => {}
+        }
+        if self.header.is_none() {
+            self.create(&Create::inbox(owner), context)?;
         }
         self.tell(notification_id, owner, notify, context.now)
+    }
+
+    /// Is this one the answer to whoever tells the same again? Not if its user cannot see it any more: it would be in the
+    /// way until it expires.
+    fn stands(&self, before: &Notification, notify: &Notify, context: &Context<'_>) -> Result<bool, Refusal> {
+        if before.kind == NotificationKind::Announcement {
+            return Ok(true);
+        }
+        if before.state != NotificationState::Pending {
+            return Ok(before.was_declined_within(notify.ask_again_ms, context.now));
+        }
+        // Known before the first event.
+        let message = self.touchable(before.notification_id, context)?;
+        let is_hidden = message.is_some_and(|message| message.is_hidden_for(before.owner));
+        Ok(!is_hidden && !before.is_overdue(context.now))
+    }
+
+    /// The same may be asked again. Nothing else of it is another, so there is no change.
+    fn release(&mut self, declined: &Notification) {
+        let notification = Arc::new(Notification {
+            key: None,
+            ..declined.clone()
+        });
+        self.notes
+            .insert(notification.notification_id, Arc::clone(&notification));
+        self.events.push(Event::NotificationChanged { notification });
     }
 
     fn tell(
@@ -137,8 +174,10 @@ impl Draft<'_> {
             }),
             _ if note.state != NotificationState::Pending => None,
             _ if note.is_overdue(context.now) => Some(note.ended(NotificationState::Expired, context.now)),
+            // It keeps its key: who was told no does not ask again at once.
             NotificationAnswer::Decline => Some(Notification {
                 read_at,
+                key: note.key.clone(),
                 ..note.ended(NotificationState::Declined, context.now)
             }),
             NotificationAnswer::Accept => Some(Notification {
@@ -155,11 +194,12 @@ impl Draft<'_> {
 
     /// What follows is carried out elsewhere, and is due until it is done. Two who are contacts are so at once.
     fn accept(&mut self, note: &Notification, context: &Context<'_>) -> Result<Notification, Refusal> {
+        let ties = self.ties(note.owner, note.from, context)?;
+        // A block may not have come to this one yet.
+        if ties.is_blocked() {
+            return Ok(note.ended(NotificationState::Expired, context.now));
+        }
         if note.kind == NotificationKind::FriendRequest {
-            let ties = self.ties(note.owner, note.from, context)?;
-            if ties.is_blocked() {
-                return Ok(note.ended(NotificationState::Expired, context.now));
-            }
             self.befriend((note.owner, note.notification_id), note.from, ties, context);
         }
         let due_at = context.now.millis().saturating_add(CARRY_OUT_AFTER_MS);
@@ -171,49 +211,86 @@ impl Draft<'_> {
 
     pub(super) fn conclude(&mut self, conclusion: &Conclusion, context: &mut Context<'_>) -> Result<Outcome, Refusal> {
         let owner = self.owner()?;
-        let state = match conclusion {
-            Conclusion::Mirrored { .. } => NotificationState::Accepted,
-            _ => NotificationState::Expired,
-        };
-        let (note, from) = match conclusion {
-            Conclusion::Expire(id) => (
-                self.note(*id, context)?.filter(|note| note.is_overdue(context.now)),
-                None,
-            ),
+        let (mut notes, state) = match conclusion {
+            Conclusion::Expire(id) => {
+                let overdue = self.note(*id, context)?.filter(|note| note.is_overdue(context.now));
+                (overdue.into_iter().collect(), NotificationState::Expired)
+            }
             Conclusion::Lapse(id) => {
                 let open = |note: &Arc<Notification>| note.state == NotificationState::Pending || note.is_unfinished();
-                let note = self.note(*id, context)?.filter(open);
-                let friend = note
-                    .as_ref()
-                    .filter(|note| note.is_unfinished() && note.conversation_id.is_none());
-                let from = friend.map(|note| note.from);
-                (note, from)
+                let open = self.note(*id, context)?.filter(open);
+                (open.into_iter().collect(), NotificationState::Expired)
             }
-            Conclusion::Mirrored { from } => (
-                self.pending(owner, &NotificationKey::friend_request(*from), context)?,
-                None,
-            ),
-            Conclusion::Withdrawn { from } => (
-                self.pending(owner, &NotificationKey::friend_request(*from), context)?,
-                Some(*from),
-            ),
+            Conclusion::Mirrored { from } => {
+                let keyed = self.keyed(owner, &NotificationKey::friend_request(*from), context)?;
+                let pending = keyed.filter(|note| note.state == NotificationState::Pending);
+                (pending.into_iter().collect(), NotificationState::Accepted)
+            }
+            Conclusion::Withdrawn { from } => (self.pending_from(owner, *from, context)?, NotificationState::Expired),
         };
-        let ties = match from {
+        notes.retain(|note| note.owner == owner);
+        let former = match (conclusion, notes.first()) {
+            (Conclusion::Withdrawn { from }, _) => Some(*from),
+            // They were contacts as soon as it was accepted.
+            (Conclusion::Lapse(_), Some(note)) if note.is_unfinished() && note.conversation_id.is_none() => {
+                Some(note.from)
+            }
+            _ => None,
+        };
+        let ties = match former {
             Some(from) => Some((from, self.ties(owner, from, context)?)).filter(|(_, ties)| ties.contact.is_some()),
             None => None,
         };
-        let note = note.filter(|note| note.owner == owner);
-        let mut change = None;
-        if let Some(note) = note {
-            let ended = note.ended(state, context.now);
-            change = Some(self.change_note(&by_the_server(), ended, context)?.1);
-        }
+        let mut change = self.end_all(&notes, state, &by_the_server(), context)?;
         if let Some((from, ties)) = ties {
             self.part(owner, from, ties);
             let hidden = self.change(ChangeType::Hidden, None, &by_the_server(), context.now, None)?;
             change = change.or(Some(hidden));
         }
         Ok(Outcome::Changed(change))
+    }
+
+    /// They end, each with a change of its own; the last of those.
+    pub(super) fn end_all(
+        &mut self,
+        notes: &[Arc<Notification>],
+        state: NotificationState,
+        origin: &Origin,
+        context: &Context<'_>,
+    ) -> Result<Option<Arc<Change>>, Refusal> {
+        // Everything that has to be known comes before the first event.
+        let mut told = Vec::with_capacity(notes.len());
+        for note in notes {
+            if self.touchable(note.notification_id, context)?.is_some() {
+                told.push(note);
+            }
+        }
+        let mut last = None;
+        for note in told {
+            let ended = note.ended(state, context.now);
+            last = Some(self.change_note(origin, ended, context)?.1);
+        }
+        Ok(last)
+    }
+
+    /// What is pending from somebody: a request, then invitations, as many as one commit ends.
+    pub(super) fn pending_from(
+        &self,
+        owner: Principal,
+        from: Principal,
+        context: &Context<'_>,
+    ) -> Result<Vec<Arc<Notification>>, Refusal> {
+        let fact = context.facts.pending_from.get(&(owner, from));
+        let fact = fact.ok_or(Refusal::Needs(Fact::PendingFrom(owner, from)))?;
+        let stored = fact
+            .iter()
+            .filter(|note| !self.notes.contains_key(&note.notification_id));
+        let drafted = self.notes.values().filter(|note| note.from == from);
+        let mut pending: Vec<Arc<Notification>> = stored.cloned().map(Arc::new).chain(drafted.cloned()).collect();
+        pending.retain(|note| note.state == NotificationState::Pending && !self.is_deleted(note.notification_id));
+        pending.sort_unstable_by_key(|note| (note.kind.code(), note.notification_id));
+        pending.truncate(ENDED_AT_ONCE_MAX);
+        Ok(pending)
     }
 
     /// Whose INBOX this is.
@@ -244,8 +321,8 @@ impl Draft<'_> {
         Ok(fact.clone().map(Arc::new))
     }
 
-    /// The one that is pending by this key.
-    pub(super) fn pending(
+    /// The one that has this key: it is pending, or was declined.
+    fn keyed(
         &self,
         owner: Principal,
         key: &NotificationKey,
@@ -261,16 +338,16 @@ impl Draft<'_> {
             return Ok(Some(Arc::clone(drafted)));
         }
         let asked = (owner, key.clone());
-        let fact = context.facts.pending.get(&asked);
-        let fact = fact.ok_or(Refusal::Needs(Fact::Pending(asked.0, asked.1)))?;
-        // What this draft has ended is still pending in the facts.
+        let fact = context.facts.keyed.get(&asked);
+        let fact = fact.ok_or(Refusal::Needs(Fact::Keyed(asked.0, asked.1)))?;
+        // What this draft has ended still has its key in the facts.
         let ended = |id: MessageId| self.notes.contains_key(&id) || self.is_deleted(id);
         let fact = fact.as_ref().filter(|note| !ended(note.notification_id));
         Ok(fact.cloned().map(Arc::new))
     }
 
     /// The notification is another from here on, and so is what its message says: one change.
-    pub(super) fn change_note(
+    fn change_note(
         &mut self,
         origin: &Origin,
         next: Notification,

@@ -10,7 +10,7 @@ use crate::domain::conversation::Kind;
 use crate::domain::error::{DomainError, InvalidField};
 use crate::domain::event::Event;
 use crate::domain::ids::{MessageId, Principal};
-use crate::domain::notification::{NotificationKey, NotificationState};
+use crate::domain::notification::NotificationState;
 use crate::domain::policy;
 use crate::domain::ties::Ties;
 
@@ -77,6 +77,7 @@ impl Draft<'_> {
         Ok(Outcome::Changed(Some(change)))
     }
 
+    /// Blocked once more, it goes on with what is still pending of the blocked.
     pub(super) fn block(
         &mut self,
         actor: &Actor<'_>,
@@ -89,16 +90,16 @@ impl Draft<'_> {
             return Err(DomainError::from(InvalidField::new("id", "nobody blocks themselves")).into());
         }
         let mut ties = self.ties(owner, other, context)?;
+        let asked = if blocked {
+            self.pending_from(owner, other, context)?
+        } else {
+            Vec::new()
+        };
+        let declined = self.end_all(&asked, NotificationState::Declined, &actor.untold(), context)?;
         if ties.is_blocked_by(owner) == blocked {
-            return Ok(Outcome::Changed(None));
+            return Ok(Outcome::Changed(declined));
         }
         if blocked {
-            // Everything that has to be known comes before the first event.
-            let request = self.pending(owner, &NotificationKey::friend_request(other), context)?;
-            if let Some(request) = request {
-                let ended = request.ended(NotificationState::Declined, context.now);
-                self.change_note(&actor.untold(), ended, context)?;
-            }
             if ties.contact.take().is_some() {
                 self.events.push(Event::ContactEnded { one: owner, other });
             }

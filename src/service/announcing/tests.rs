@@ -1,6 +1,6 @@
 //! Announcements to INBOXes whose writers are not always there.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use super::*;
@@ -13,15 +13,19 @@ use crate::domain::{
 };
 use crate::ids::Ids;
 use crate::routing::Bus;
-use crate::service::notifications::NotificationParts;
+use crate::service::notifications::{NotificationParts, Terms};
 use crate::service::{Announcements, Conversations, Inbox, Principals};
 use crate::storage::memory::MemoryStore;
 use crate::storage::{JobStore as _, PrincipalStore as _};
 
+const TERMS: Terms = Terms {
+    expire: Duration::from_hours(720),
+    ask_again: Duration::ZERO,
+};
+
 /// INBOXes without a store: who has been told what.
 #[derive(Default)]
 struct Writers {
-    owners: Mutex<BTreeMap<ConversationId, Principal>>,
     told: Mutex<Vec<(Principal, NotificationKey)>>,
     /// These cannot be reached as long as they stand here, or for ever.
     away: Mutex<BTreeSet<Principal>>,
@@ -32,12 +36,8 @@ struct Writers {
 impl Writers {
     fn answer(&self, id: ConversationId, command: &Command) -> Answer {
         match command {
-            Command::Create(create) => {
-                self.owners.lock().unwrap().insert(id, create.origin.principal);
-                Ok(Outcome::Created)
-            }
             Command::Notify(notify) => {
-                let owner = self.owners.lock().unwrap()[&id];
+                let owner = notify.to;
                 if self.away.lock().unwrap().contains(&owner) {
                     return Err(CommandError::Overloaded);
                 }
@@ -138,7 +138,7 @@ impl World {
         Announcing::new(
             store,
             Arc::<ManualClock>::clone(&self.clock),
-            Arc::new(Notifications::new(parts, 30)),
+            Arc::new(Notifications::new(parts, TERMS)),
             Arc::clone(&self.added),
             holder.to_owned(),
         )

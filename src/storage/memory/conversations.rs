@@ -12,7 +12,7 @@ use super::tables::{ConversationRow, Tables};
 use crate::domain::conversation::RecentKeys;
 use crate::domain::{
     Conversation, ConversationId, CreationKey, Header, Kind, Member, Members, Membership, Message, Principal,
-    PrincipalType, Seq,
+    PrincipalType, Seq, Timestamp,
 };
 use crate::storage::{ConversationStore, ListPosition, MemberPosition, Seen, StoreError, StoreResult, pair_of};
 
@@ -164,6 +164,14 @@ impl ConversationStore for MemoryStore {
                 (seq > Seq::ZERO).then_some((*principal, seq))
             };
             principals.iter().filter_map(cleared).collect()
+        })
+        .await
+    }
+
+    async fn last_joined(&self, id: ConversationId, principal: Principal) -> StoreResult<Option<Timestamp>> {
+        self.call(|tables| {
+            let row = tables.conversations.get(&id)?.members.get(&principal)?;
+            Some(row.membership.member.joined_at)
         })
         .await
     }

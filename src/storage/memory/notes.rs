@@ -143,11 +143,24 @@ impl NotificationStore for MemoryStore {
         self.call(|tables| tables.notes.notifications.get(&id).cloned()).await
     }
 
-    async fn pending_notification(&self, owner: Principal, key: &NotificationKey) -> StoreResult<Option<Notification>> {
+    async fn notification_by_key(&self, owner: Principal, key: &NotificationKey) -> StoreResult<Option<Notification>> {
         self.call(|tables| {
             let mut all = tables.notes.notifications.values();
             all.find(|note| note.owner == owner && note.key.as_ref() == Some(key))
                 .cloned()
+        })
+        .await
+    }
+
+    async fn pending_from(&self, owner: Principal, from: Principal, limit: u32) -> StoreResult<Vec<Notification>> {
+        self.call(|tables| {
+            let all = tables.notes.notifications.values();
+            let pending =
+                all.filter(|note| (note.owner, note.from, note.state) == (owner, from, NotificationState::Pending));
+            let mut pending: Vec<Notification> = pending.cloned().collect();
+            pending.sort_by_key(|note| (note.kind.code(), note.notification_id));
+            pending.truncate(at_most(limit));
+            pending
         })
         .await
     }

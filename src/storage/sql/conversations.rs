@@ -11,6 +11,7 @@ use super::{Dialect, SqlStore, bounded};
 use crate::domain::conversation::RecentKeys;
 use crate::domain::{
     Conversation, ConversationId, CreationKey, Header, Marked, Member, Members, Membership, Message, Principal, Seq,
+    Timestamp,
 };
 use crate::storage::{
     ConversationStore, ListPosition, MemberPosition, MessageStore as _, Seen, StoreError, StoreResult, TieStore as _,
@@ -185,6 +186,15 @@ impl ConversationStore for SqlStore {
             }
         }
         Ok(cleared)
+    }
+
+    async fn last_joined(&self, id: ConversationId, principal: Principal) -> StoreResult<Option<Timestamp>> {
+        let query = sqlx::query(sql!(
+            "SELECT joined_at FROM im_member WHERE conversation_id = ? AND principal_type = ? AND principal_id = ?"
+        ));
+        let query = query.bind(id.get()).bind(principal.kind.code()).bind(principal.id);
+        let row = bounded(query.fetch_optional(&self.pool)).await?;
+        row.map(|row| Columns::<DB>::new(&row).time()).transpose()
     }
 
     async fn access(&self, id: ConversationId, viewer: Principal) -> StoreResult<Option<(Header, Option<Membership>)>> {

@@ -8,20 +8,22 @@ use super::commit::WriteError;
 use super::dialect::Dialect;
 use super::marks::{mark_changed, remove_marks, store_pin, store_reaction};
 use super::mentions::store_mentions;
-use super::notifications::{forget_notification, insert_notification, update_notification};
+use super::notifications::{forget_notification, insert_notifications, update_notification};
 use super::references::{add_references, drop_references};
 use crate::domain::{
     Change, ChangeSeq, Content, ConversationId, CountNo, CreationKey, Event, Header, Member, Message, MessageId,
-    MessageStatus, Principal, PrincipalType, Role, Seq, Timestamp,
+    MessageStatus, Notification, Principal, PrincipalType, Role, Seq, Timestamp,
 };
 use crate::storage::{Commit, CommitError};
 
-/// Rows in one statement: 14 values each, and SQLite takes 32,766.
+/// Rows in one statement: at most 20 values each, and SQLite takes 32,766.
 const ROWS_PER_STATEMENT: usize = 1_000;
 
 sql_impl! {
 /// The facts in the order in which they became true. The counters have been moved, so everything here is ours.
 async fn store_general(connection: &mut DB::Connection, group: &[&Commit]) -> Result<(), WriteError> {
+    insert_created::<DB>(connection, group).await?;
+    let mut told: BTreeMap<MessageId, &Notification> = BTreeMap::new();
     let mut changes: Vec<&Change> = Vec::new();
     // Many may react to one message in one batch: its row is written once.
     let mut marked: BTreeMap<MessageId, ChangeSeq> = BTreeMap::new();
@@ -30,11 +32,10 @@ async fn store_general(connection: &mut DB::Connection, group: &[&Commit]) -> Re
         let mut newest = None;
         for event in &commit.events {
             match event {
-                Event::Created { members, creation_key, .. } => {
-                    insert_conversation::<DB>(connection, commit, creation_key.as_ref()).await?;
-                    upsert_members::<DB>(connection, commit, members).await?;
+                Event::MembersAdded { members } => {
+                    let rows: Vec<_> = members.iter().map(|member| (*commit, member)).collect();
+                    upsert_members::<DB>(connection, &rows).await?;
                 }
-                Event::MembersAdded { members } => upsert_members::<DB>(connection, commit, members).await?,
                 Event::MemberRemoved { principal, .. } => remove_member::<DB>(connection, commit, *principal).await?,
                 Event::RoleChanged { principal, role } => set_role::<DB>(connection, id, *principal, *role).await?,
                 Event::HeaderChanged { header } => newest = Some(header),
@@ -55,11 +56,16 @@ async fn store_general(connection: &mut DB::Connection, group: &[&Commit]) -> Re
                     store_pin::<DB>(connection, message, (*principal, *at), *pinned).await?;
                 }
                 Event::Changed { change, .. } => changes.push(change),
-                Event::Notified { notification } => insert_notification::<DB>(connection, notification).await?,
-                Event::NotificationChanged { notification } => {
-                    update_notification::<DB>(connection, notification).await?;
+                Event::Notified { notification } => {
+                    told.insert(notification.notification_id, notification);
                 }
-                Event::MessageSent { .. }
+                Event::NotificationChanged { notification } => match told.get_mut(&notification.notification_id) {
+                    // One that was told in this very commit is stored as it is at its end.
+                    Some(own) => *own = notification,
+                    None => update_notification::<DB>(connection, notification).await?,
+                },
+                Event::Created { .. }
+                | Event::MessageSent { .. }
                 | Event::ReadMoved { .. }
                 | Event::SettingsChanged { .. }
                 | Event::ActionChanged { .. }
@@ -73,12 +79,23 @@ async fn store_general(connection: &mut DB::Connection, group: &[&Commit]) -> Re
             update_header::<DB>(connection, header).await?;
         }
     }
+    // Behind those that have made room for them.
+    let told: Vec<&Notification> = told.into_values().collect();
+    for part in told.chunks(ROWS_PER_STATEMENT) {
+        insert_notifications::<DB>(connection, part).await?;
+    }
     for (message_id, change_seq) in marked {
         mark_changed::<DB>(connection, message_id, change_seq).await?;
     }
     for part in changes.chunks(ROWS_PER_STATEMENT) {
         insert_changes::<DB>(connection, part).await?;
     }
+    forget_deleted::<DB>(connection, group).await
+}
+}
+
+sql_impl! {
+async fn forget_deleted(connection: &mut DB::Connection, group: &[&Commit]) -> Result<(), WriteError> {
     // Behind the changes: what those of this very batch say of it goes, too.
     for event in group.iter().flat_map(|commit| &commit.events) {
         if let Event::MessageChanged { message, .. } = event
@@ -92,42 +109,57 @@ async fn store_general(connection: &mut DB::Connection, group: &[&Commit]) -> Re
 }
 
 sql_impl! {
-async fn insert_conversation(
+/// Conversations that are born, with their first members: as many as there are in two statements, since thousands of
+/// INBOXes may be made for one announcement.
+async fn insert_created(connection: &mut DB::Connection, group: &[&Commit]) -> Result<(), WriteError> {
+    let born = group.iter().filter_map(|commit| match commit.events.first() {
+        Some(Event::Created { members, creation_key, .. }) => Some((*commit, members, creation_key.as_ref())),
+        _ => None,
+    });
+    let born: Vec<_> = born.collect();
+    for part in born.chunks(ROWS_PER_STATEMENT) {
+        insert_conversations::<DB>(connection, part).await?;
+    }
+    let members = born.iter().flat_map(|(commit, members, _)| members.iter().map(|member| (*commit, member)));
+    upsert_members::<DB>(connection, &members.collect::<Vec<_>>()).await
+}
+}
+
+sql_impl! {
+async fn insert_conversations(
     connection: &mut DB::Connection,
-    commit: &Commit,
-    creation_key: Option<&CreationKey>,
+    born: &[(&Commit, &Vec<Member>, Option<&CreationKey>)],
 ) -> Result<(), WriteError> {
-    let (header, head) = (&commit.header, &commit.head);
-    let query = sqlx::query(sql!(
+    let mut builder = QueryBuilder::<DB>::new(
         "INSERT INTO im_conversation (conversation_id, kind, title, avatar_url, owner_type, owner_id,
          history_visibility, posting, adding, status, created_at, updated_at, creation_key, last_seq, last_change_seq,
-         last_count_no, chain_hash, last_message_seq, last_activity_at, member_count)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-    ));
-    let query = query
-        .bind(header.conversation_id.get())
-        .bind(header.kind.code())
-        .bind(header.title.as_deref())
-        .bind(header.avatar_url.as_deref())
-        .bind(header.owner.map(|owner| owner.kind.code()))
-        .bind(header.owner.map(|owner| owner.id))
-        .bind(header.history_visibility.code())
-        .bind(header.posting.code())
-        .bind(header.adding.code())
-        .bind(header.status.code())
-        .bind(header.created_at.millis())
-        .bind(header.updated_at.millis())
-        .bind(creation_key.map(|key| key.as_str().as_bytes()));
-    let query = query
-        .bind(head.last_seq.get())
-        .bind(head.last_change_seq.get())
-        .bind(head.last_count_no.get())
-        .bind(head.chain_hash.as_bytes().as_slice())
-        .bind(head.last_message_seq.get())
-        .bind(head.last_activity_at.millis())
-        .bind(i64::try_from(commit.member_count).unwrap_or(i64::MAX));
-    // Its two keys are the id and the creation key.
-    let inserted = query.execute(connection).await;
+         last_count_no, chain_hash, last_message_seq, last_activity_at, member_count) ",
+    );
+    builder.push_values(born, |mut row, (commit, _, creation_key)| {
+        let (header, head) = (&commit.header, &commit.head);
+        row.push_bind(header.conversation_id.get())
+            .push_bind(header.kind.code())
+            .push_bind(header.title.as_deref())
+            .push_bind(header.avatar_url.as_deref())
+            .push_bind(header.owner.map(|owner| owner.kind.code()))
+            .push_bind(header.owner.map(|owner| owner.id))
+            .push_bind(header.history_visibility.code())
+            .push_bind(header.posting.code())
+            .push_bind(header.adding.code())
+            .push_bind(header.status.code())
+            .push_bind(header.created_at.millis())
+            .push_bind(header.updated_at.millis())
+            .push_bind(creation_key.map(|key| key.as_str().as_bytes()));
+        row.push_bind(head.last_seq.get())
+            .push_bind(head.last_change_seq.get())
+            .push_bind(head.last_count_no.get())
+            .push_bind(head.chain_hash.as_bytes().as_slice())
+            .push_bind(head.last_message_seq.get())
+            .push_bind(head.last_activity_at.millis())
+            .push_bind(i64::try_from(commit.member_count).unwrap_or(i64::MAX));
+    });
+    // Their two keys are the id and the creation key.
+    let inserted = builder.build().persistent(born.len() == 1).execute(connection).await;
     inserted.map(drop).map_err(|error| WriteError::clash(error, CommitError::Exists))
 }
 }
@@ -169,17 +201,13 @@ fn count_at(commit: &Commit, seq: Seq) -> CountNo {
 
 sql_impl! {
 /// Who comes back keeps `cleared_seq`; all else starts afresh.
-async fn upsert_members(
-    connection: &mut DB::Connection,
-    commit: &Commit,
-    members: &[Member],
-) -> Result<(), WriteError> {
-    for part in members.chunks(ROWS_PER_STATEMENT) {
+async fn upsert_members(connection: &mut DB::Connection, rows: &[(&Commit, &Member)]) -> Result<(), WriteError> {
+    for part in rows.chunks(ROWS_PER_STATEMENT) {
         let mut builder = QueryBuilder::<DB>::new(
             "INSERT INTO im_member (conversation_id, principal_type, principal_id, status, role, joined_seq,
              joined_at, cleared_seq, cleared_count_no, last_read_seq, last_read_count_no, marked_unread, muted, pinned) ",
         );
-        builder.push_values(part, |mut row, member| {
+        builder.push_values(part, |mut row, (commit, member)| {
             row.push_bind(commit.conversation_id.get())
                 .push_bind(member.principal.kind.code())
                 .push_bind(member.principal.id)

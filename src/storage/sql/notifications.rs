@@ -47,35 +47,31 @@ fn notification_from(row: &DB::Row) -> StoreResult<Notification> {
 }
 
 sql_impl! {
-async fn insert_notification(
-    connection: &mut DB::Connection,
-    note: &Notification,
-) -> Result<(), WriteError> {
-    let query = sqlx::query(sql!(
+async fn insert_notifications(connection: &mut DB::Connection, notes: &[&Notification]) -> Result<(), WriteError> {
+    let mut builder = QueryBuilder::<DB>::new(
         "INSERT INTO im_notification (notification_id, inbox_id, owner_type, owner_id, kind, from_type, from_id, body,
-         conversation_id, payload, state, pending_key, read_at, created_at, updated_at, due_at)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-    ));
-    let query = query
-        .bind(note.notification_id.get())
-        .bind(note.inbox_id.get())
-        .bind(note.owner.kind.code())
-        .bind(note.owner.id)
-        .bind(note.kind.code())
-        .bind(note.from.kind.code())
-        .bind(note.from.id)
-        .bind(note.text.as_deref())
-        .bind(note.conversation_id.map(ConversationId::get));
-    let query = query
-        .bind(note.payload.as_ref().map(Content::as_str))
-        .bind(note.state.code())
-        .bind(note.key.as_ref().map(|key| key.as_str().as_bytes()))
-        .bind(note.read_at.map(Timestamp::millis))
-        .bind(note.created_at.millis())
-        .bind(note.updated_at.millis())
-        .bind(note.due_at.map(Timestamp::millis));
+         conversation_id, payload, state, pending_key, read_at, created_at, updated_at, due_at) ",
+    );
+    builder.push_values(notes, |mut row, note| {
+        row.push_bind(note.notification_id.get())
+            .push_bind(note.inbox_id.get())
+            .push_bind(note.owner.kind.code())
+            .push_bind(note.owner.id)
+            .push_bind(note.kind.code())
+            .push_bind(note.from.kind.code())
+            .push_bind(note.from.id)
+            .push_bind(note.text.as_deref())
+            .push_bind(note.conversation_id.map(ConversationId::get));
+        row.push_bind(note.payload.as_ref().map(Content::as_str))
+            .push_bind(note.state.code())
+            .push_bind(note.key.as_ref().map(|key| key.as_str().as_bytes()))
+            .push_bind(note.read_at.map(Timestamp::millis))
+            .push_bind(note.created_at.millis())
+            .push_bind(note.updated_at.millis())
+            .push_bind(note.due_at.map(Timestamp::millis));
+    });
     // Another writer has told the same: what this one decided on is not so any more.
-    let inserted = query.execute(connection).await;
+    let inserted = builder.build().persistent(notes.len() == 1).execute(connection).await;
     inserted.map(drop).map_err(|error| WriteError::clash(error, CommitError::Fenced))
 }
 }
@@ -131,7 +127,7 @@ impl NotificationStore for SqlStore {
         row.map(|row| notification_from::<DB>(&row)).transpose()
     }
 
-    async fn pending_notification(&self, owner: Principal, key: &NotificationKey) -> StoreResult<Option<Notification>> {
+    async fn notification_by_key(&self, owner: Principal, key: &NotificationKey) -> StoreResult<Option<Notification>> {
         let query = sqlx::query(sql!(concat!(
             "SELECT ", notification_columns!(), " FROM im_notification n
              WHERE n.owner_type = ? AND n.owner_id = ? AND n.pending_key = ?"
@@ -139,6 +135,17 @@ impl NotificationStore for SqlStore {
         let query = query.bind(owner.kind.code()).bind(owner.id).bind(key.as_str().as_bytes());
         let row = bounded(query.fetch_optional(&self.pool)).await?;
         row.map(|row| notification_from::<DB>(&row)).transpose()
+    }
+
+    async fn pending_from(&self, owner: Principal, from: Principal, limit: u32) -> StoreResult<Vec<Notification>> {
+        let query = sqlx::query(sql!(concat!(
+            "SELECT ", notification_columns!(), " FROM im_notification n
+             WHERE n.owner_type = ? AND n.owner_id = ? AND n.state = 1 AND n.from_type = ? AND n.from_id = ?
+             ORDER BY n.kind, n.notification_id LIMIT ?"
+        )));
+        let query = query.bind(owner.kind.code()).bind(owner.id).bind(from.kind.code()).bind(from.id);
+        let rows = bounded(query.bind(i64::from(limit)).fetch_all(&self.pool)).await?;
+        rows.iter().map(notification_from::<DB>).collect()
     }
 
     async fn notifications(

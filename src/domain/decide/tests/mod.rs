@@ -1,5 +1,6 @@
 //! The rules, one sentence per test. A [`World`] is a conversation in memory with a time and ids of its own.
 
+mod asking_again;
 mod creating;
 mod header;
 mod laws;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::domain::decide::{Fact, Touchable};
-use crate::domain::notification::CARRY_OUT_AFTER_MS;
+use crate::domain::notification::{CARRY_OUT_AFTER_MS, ENDED_AT_ONCE_MAX};
 use crate::domain::{
     Annotated, Conclusion, Notification, NotificationAnswer, NotificationKey, NotificationKind, NotificationState,
     Notify, Personal, Touch,
@@ -10,19 +10,21 @@ use crate::domain::{
 
 /// When requests expire, after [`START`].
 const EXPIRES: i64 = 1_000;
+/// How long a no stands.
+pub(super) const ASK_AGAIN_MS: i64 = 500;
 
 /// The INBOX of ANN, beside a store that keeps what was decided.
-struct Box(World);
+pub(super) struct Box(pub(super) World);
 
 impl Box {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let mut world = World::empty();
         world.does(&create(Kind::Inbox, &[])).unwrap();
         Self(world)
     }
 
     /// Decides a batch with what the store says, and lets it keep what comes of it.
-    fn all(&mut self, commands: &[Command]) -> (Vec<Result<Outcome, DomainError>>, Vec<String>) {
+    pub(super) fn all(&mut self, commands: &[Command]) -> (Vec<Result<Outcome, DomainError>>, Vec<String>) {
         let before = self.0.state.clone();
         loop {
             let ids = self.0.ids_given;
@@ -48,7 +50,15 @@ impl Box {
             (self.0.state, self.0.ids_given) = (before.clone(), ids);
             for need in needs {
                 match need {
-                    Fact::Pending(owner, key) => drop(self.0.facts.pending.insert((owner, key), None)),
+                    Fact::Keyed(owner, key) => drop(self.0.facts.keyed.insert((owner, key), None)),
+                    Fact::PendingFrom(owner, from) => {
+                        let all = self.0.facts.notifications.values().flatten();
+                        let open = all.filter(|note| note.from == from && note.state == NotificationState::Pending);
+                        let mut open: Vec<Notification> = open.cloned().collect();
+                        open.sort_by_key(|note| (note.kind.code(), note.notification_id));
+                        open.truncate(ENDED_AT_ONCE_MAX);
+                        self.0.facts.pending_from.insert((owner, from), open);
+                    }
                     Fact::Notification(id) => drop(self.0.facts.notifications.insert(id, None)),
                     Fact::Message(id) => drop(self.0.facts.messages.insert(id, None)),
                     other => panic!("{other:?}"),
@@ -73,11 +83,12 @@ impl Box {
             Event::Notified { notification } | Event::NotificationChanged { notification } => {
                 let note = Notification::clone(notification);
                 facts
-                    .pending
-                    .retain(|_, pending| pending.as_ref().map(|one| one.notification_id) != Some(note.notification_id));
+                    .keyed
+                    .retain(|_, keyed| keyed.as_ref().map(|one| one.notification_id) != Some(note.notification_id));
                 if let Some(key) = note.key.clone() {
-                    facts.pending.insert((note.owner, key), Some(note.clone()));
+                    facts.keyed.insert((note.owner, key), Some(note.clone()));
                 }
+                facts.pending_from.clear();
                 facts.notifications.insert(note.notification_id, Some(note));
             }
             Event::ContactMade {
@@ -107,12 +118,12 @@ impl Box {
         }
     }
 
-    fn one(&mut self, command: Command) -> Result<Outcome, DomainError> {
+    pub(super) fn one(&mut self, command: Command) -> Result<Outcome, DomainError> {
         self.all(&[command]).0.remove(0)
     }
 
     /// The notification that a command led to, whether it is new, and whether anything has changed.
-    fn note(&mut self, command: Command) -> (Arc<Notification>, bool, bool) {
+    pub(super) fn note(&mut self, command: Command) -> (Arc<Notification>, bool, bool) {
         match self.one(command) {
             Ok(Outcome::Notified(note)) => (note, true, true),
             Ok(Outcome::Noted(note, change)) => (note, false, change.is_some()),
@@ -120,17 +131,19 @@ impl Box {
         }
     }
 
-    fn is_hidden(&mut self, id: MessageId) {
+    pub(super) fn is_hidden(&mut self, id: MessageId) {
         let kept = self.0.facts.messages.get_mut(&id).unwrap().as_mut().unwrap();
         kept.hidden_for = vec![ANN];
     }
 }
 
-fn ask(from: Principal) -> Command {
+pub(super) fn ask(from: Principal) -> Command {
     Command::Notify(Notify {
+        to: ANN,
         kind: NotificationKind::FriendRequest,
         from,
         key: NotificationKey::friend_request(from),
+        ask_again_ms: ASK_AGAIN_MS,
         text: Some("it's me".to_owned()),
         conversation_id: None,
         payload: None,
@@ -138,12 +151,14 @@ fn ask(from: Principal) -> Command {
     })
 }
 
-fn invite(from: Principal, group: i64) -> Command {
+pub(super) fn invite(from: Principal, group: i64) -> Command {
     let group = ConversationId::new(group).unwrap();
     Command::Notify(Notify {
+        to: ANN,
         kind: NotificationKind::GroupInvite,
         from,
         key: NotificationKey::invite(from, group),
+        ask_again_ms: ASK_AGAIN_MS,
         text: None,
         conversation_id: Some(group),
         payload: None,
@@ -153,9 +168,11 @@ fn invite(from: Principal, group: i64) -> Command {
 
 fn announce(number: i64) -> Command {
     Command::Notify(Notify {
+        to: ANN,
         kind: NotificationKind::Announcement,
         from: Principal::SYSTEM,
         key: NotificationKey::announcement(number),
+        ask_again_ms: ASK_AGAIN_MS,
         text: Some("maintenance".to_owned()),
         conversation_id: None,
         payload: Some(Content::trusted("{\"at\":12}")),
@@ -163,7 +180,7 @@ fn announce(number: i64) -> Command {
     })
 }
 
-fn answer(id: MessageId, answer: NotificationAnswer) -> Command {
+pub(super) fn answer(id: MessageId, answer: NotificationAnswer) -> Command {
     let act = Personal::Answer {
         notification_id: id,
         answer,
@@ -171,7 +188,7 @@ fn answer(id: MessageId, answer: NotificationAnswer) -> Command {
     Command::Personal { origin: by(ANN), act }
 }
 
-fn block(other: Principal, blocked: bool) -> Command {
+pub(super) fn block(other: Principal, blocked: bool) -> Command {
     let act = Personal::Block {
         principal: other,
         blocked,

@@ -151,9 +151,15 @@ fn who_may_add_may_invite_and_members_are_passed_over() {
 
 #[test]
 fn an_invitation_is_worth_what_the_right_of_its_giver_is_worth_now() {
-    let join = |by| Command::Join { member: CY, by };
+    let join = |by| Command::Join {
+        member: CY,
+        by,
+        accepted_at: Timestamp::from_millis(START + 1),
+    };
     let mut world = World::group(&[BOB, DEE]);
     world.does(&set_role(ANN, BOB, Role::Admin)).unwrap();
+    assert_eq!(world.does(&join(BOB)), Err(Refusal::Needs(Fact::LastJoined(CY))));
+    world.facts.last_joined.insert(CY, None);
     let (outcomes, batch) = world.do_all(&[join(BOB), join(BOB)]);
     assert!(matches!(
         outcomes[..],
@@ -172,4 +178,21 @@ fn an_invitation_is_worth_what_the_right_of_its_giver_is_worth_now() {
     }
     world.does(&dissolve(ANN)).unwrap();
     assert_eq!(world.refusal(&join(ANN)), DomainError::Closed);
+}
+
+#[test]
+fn who_has_left_since_an_acceptance_let_them_in_is_not_brought_back_by_it() {
+    let accepted_at = Timestamp::from_millis(START + 5);
+    let join = Command::Join {
+        member: CY,
+        by: ANN,
+        accepted_at,
+    };
+    let mut world = World::group(&[BOB]);
+    world.facts.last_joined.insert(CY, Some(accepted_at));
+    assert_eq!(world.does(&join), Ok(Outcome::Changed(None)), "it has let them in");
+    // They had been in it before they were invited.
+    let before = Timestamp::from_millis(START + 4);
+    world.facts.last_joined.insert(CY, Some(before));
+    assert!(matches!(world.does(&join), Ok(Outcome::Changed(Some(_)))));
 }
