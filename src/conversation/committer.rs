@@ -275,9 +275,9 @@ mod tests {
         let (committer, lanes) = Committer::new(2);
         let first = &lanes[0].begun;
         first.begin();
-        advance(SLOW_AFTER - Duration::from_millis(2)).await;
+        advance(SLOW_AFTER / 2).await;
         assert_eq!(waiting_after(&committer, 1), [1, 0]);
-        advance(Duration::from_millis(2)).await;
+        advance(SLOW_AFTER / 2).await;
         assert_eq!(waiting_after(&committer, 2), [1, 2]);
         // Also by those for whom the other has no room: it is at work, at least.
         assert_eq!(waiting_after(&committer, NEXT_LANE_AT), [1, NEXT_LANE_AT + 2]);

@@ -81,7 +81,9 @@ mod tests {
 
     fn after(pages: &[Duration]) -> Pace {
         let mut pace = Pace::default();
-        pages.iter().for_each(|took| pace.learn(vec![*took; 9]));
+        for took in pages {
+            pace.learn(vec![*took; 9]);
+        }
         pace
     }
 
