@@ -467,7 +467,7 @@ fn a_notification_and_its_message_are_held_to_each_other() {
             ),
             (
                 "INSERT INTO im_notification SELECT 7, inbox_id, owner_type, owner_id, kind, from_type, from_id, body,
-                 conversation_id, payload, state, pending_key, read_at, created_at, updated_at, due_at
+                 conversation_id, payload, state, NULL, read_at, created_at, updated_at, due_at
                  FROM im_notification",
                 "notification 7 is told by no message",
             ),
