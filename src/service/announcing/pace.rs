@@ -6,17 +6,17 @@
 use std::time::Duration;
 
 /// The most receivers that are told at a time: a send that meets them waits for a commit with so many INBOXes at the most.
-pub(super) const AT_ONCE_MAX: usize = 32;
+pub(super) const AT_ONCE_MAX: usize = 8;
 /// How many are told at a time at first, and at least.
 const AT_ONCE_MIN: usize = 4;
 /// So many more after a page that went well.
 const STEP: usize = 4;
 /// A telling that takes so many times the best is one that waits.
-const SLOW_FACTOR: u32 = 3;
+const SLOW_FACTOR: u32 = 2;
 /// So much of the best is added to it after each page: a store that has become slower for good is known as such in time.
 const FORGOTTEN_PART: u32 = 100;
 /// After a page that went well nobody is told for this part of what it took …
-const SHORT_REST_PART: u32 = 4;
+const SHORT_REST_PART: u32 = 2;
 /// … and after a slow one for as long as it took, but no longer than this.
 const LONGEST_REST: Duration = Duration::from_secs(1);
 
@@ -90,9 +90,9 @@ mod tests {
     #[test]
     fn more_are_told_at_a_time_as_long_as_nobody_waits_and_fewer_when_somebody_does() {
         assert_eq!(after(&[]).at_once(), AT_ONCE_MIN);
-        assert_eq!(after(&[QUICK; 2]).at_once(), AT_ONCE_MIN + 2 * STEP);
+        assert_eq!(after(&[QUICK]).at_once(), AT_ONCE_MIN + STEP);
         assert_eq!(after(&[QUICK; 100]).at_once(), AT_ONCE_MAX);
-        assert_eq!(after(&[QUICK, QUICK, QUICK, QUICK, SLOW]).at_once(), 10);
+        assert_eq!(after(&[QUICK, QUICK, SLOW]).at_once(), AT_ONCE_MAX / 2);
         assert_eq!(after(&[QUICK, SLOW, SLOW, SLOW]).at_once(), AT_ONCE_MIN);
         // One that was slow among many says nothing.
         let mut pace = after(&[QUICK]);
